@@ -1,0 +1,9 @@
+"""The functions that training spends its time in, made fast where the device allows it.
+
+Each has the signature and the result of its namesake in `firstspike.functional`, which it falls back to.
+"""
+
+from firstspike.functional.neuron import amos
+from firstspike.functional.normalisation import normalise_weight
+
+__all__ = ["amos", "normalise_weight"]
