@@ -1,0 +1,80 @@
+"""Opening files so that whatever goes wrong is one sentence that names the file, and writing them whole or
+not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from firstspike.errors import FirstspikeError
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what the system and the decoders raise about `path` into the package's own error."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FirstspikeError(f"{path}: there is no such file; expected it there.") from error
+    except PermissionError as error:
+        raise FirstspikeError(f"{path}: it may not be read by this user; change its permissions.") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FirstspikeError(
+            f"{path}: the gzip data is cut short or damaged ({error}); fetch the file again."
+        ) from error
+    except OSError as error:
+        raise FirstspikeError(f"{path}: it cannot be read ({error.strerror or error}).") from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of `path`, decompressed where its name ends in `.gz`."""
+    with reading(path):
+        if path.suffix == ".gz":
+            with gzip.open(path) as packed:
+                return packed.read()
+        return path.read_bytes()
+
+
+def read_npz(path: Path, *names: str) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of an `.npz` (only `names` when given). An array that asks for pickle is refused: it could
+    run code."""
+    try:
+        with reading(path), np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in (names or archive.files)}
+    except ValueError as error:
+        if "pickle" in str(error):
+            raise FirstspikeError(
+                f"{path}: it is not a plain .npz of numbers and would need pickle, which can run code "
+                "and is never loaded; save numeric arrays with numpy.savez."
+            ) from error
+        raise FirstspikeError(f"{path}: it is not a readable .npz ({error}).") from error
+    except KeyError as error:
+        raise FirstspikeError(
+            f"{path}: it holds no array named {error}; expected {', '.join(names)}."
+        ) from error
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise FirstspikeError(
+            f"{path}: the .npz is cut short or damaged ({error}); write it again."
+        ) from error
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """Write beside `path` and rename into place at the end, so that no reader ever meets half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The process number keeps two processes that fill the same cache from writing into one file.
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as out:
+            yield out
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

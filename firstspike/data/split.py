@@ -1,0 +1,45 @@
+"""Dividing a data set class by class, by seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from firstspike.data.dataset import Dataset
+from firstspike.errors import FirstspikeError
+
+
+def balanced_split(labels: Tensor, count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Indices `(kept, held)` into `labels` `[N]`, both ascending, with `count` held out.
+
+    Each class gives in proportion to its size; what rounding leaves over goes to the largest remainders.
+    """
+    classes, sizes = np.unique(labels.numpy(), return_counts=True)
+    quota = sizes * count / len(labels)
+    take = np.floor(quota).astype(int)
+    # A stable sort, so that equal remainders fall to the lower class on every machine.
+    take[np.argsort(take - quota, kind="stable")[: count - int(take.sum())]] += 1
+    draw = np.random.default_rng([seed, 0])
+    held = np.zeros(len(labels), bool)
+    for label, number in zip(classes, take, strict=True):
+        held[draw.permutation(np.flatnonzero(labels.numpy() == label))[:number]] = True
+    return torch.from_numpy(np.flatnonzero(~held)), torch.from_numpy(np.flatnonzero(held))
+
+
+def hold_out(dataset: Dataset, count_or_fraction: int | float, seed: int) -> tuple[Dataset, Dataset]:
+    """`(train, validation)`, class-balanced and fixed by `seed`: an int is a number of samples, a float a
+    share of all."""
+    given = count_or_fraction
+    count = round(given * len(dataset)) if isinstance(given, float) else given
+    if not 0 < count < len(dataset):
+        raise FirstspikeError(
+            f"{given} of {len(dataset)} samples cannot be held out of {dataset.name}; "
+            f"expected a number from 1 to {len(dataset) - 1}, or a share between 0 and 1."
+        )
+    kept, held = balanced_split(dataset.labels, count, seed)
+    origin = dataset.split.split(",")[0]
+    return (
+        dataset.subset(kept, f"{dataset.split}, less {count:,} held out by seed {seed}"),
+        dataset.subset(held, f"validation, {count:,} held out of {origin} by seed {seed}"),
+    )
