@@ -85,7 +85,7 @@ def first_crossing(overdrive: Tensor, force_last: bool = False, surrogate: Surro
 
     where g[t] = 0 for a spike that never comes. The surrogate's derivative at H[k] - V multiplies it.
     """
-    return _FirstCrossing.apply(overdrive, force_last, surrogate)  # type: ignore[no-any-return]
+    return _FirstCrossing.apply(overdrive, force_last, surrogate)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class _FirstCrossing(torch.autograd.Function):

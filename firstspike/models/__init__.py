@@ -1,0 +1,27 @@
+"""Architectures: their grammar, the zoo, networks, and networks as files."""
+
+from firstspike.models.build import build, build_from
+from firstspike.models.check import LayerCount, OneSpikeReport, one_spike_check
+from firstspike.models.config import NetworkConfig, Pooling
+from firstspike.models.grammar import parse
+from firstspike.models.network import Network, State, Step
+from firstspike.models.storage import load, save
+from firstspike.models.zoo import ZOO, resolve
+
+__all__ = [
+    "ZOO",
+    "LayerCount",
+    "Network",
+    "NetworkConfig",
+    "OneSpikeReport",
+    "Pooling",
+    "State",
+    "Step",
+    "build",
+    "build_from",
+    "load",
+    "one_spike_check",
+    "parse",
+    "resolve",
+    "save",
+]

@@ -1,0 +1,233 @@
+"""A network: one list of layers from encoded input to output spikes."""
+
+import copy
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from firstspike.errors import FirstspikeError
+from firstspike.functional.encoding import direct, latency
+from firstspike.functional.neuron import NeuronState
+from firstspike.functional.times import check_steps, spike_times
+from firstspike.models.config import NetworkConfig
+from firstspike.nn import AMOS, AvgPool2d, Conv2d, Output, Readout, Spiking
+
+
+class State(NamedTuple):
+    """Where a network stands between two steps. A value: keep it, copy it, start from it again."""
+
+    t: int
+    """The step to come."""
+    neurons: tuple[NeuronState | None, ...]
+    """The neurons of each layer; None before the first step and for layers without neurons."""
+    source: Tensor
+    """The standardised input that `start` was given."""
+    current: tuple[Tensor, Tensor | None] | None
+    """The first layer's constant current and bias, under direct encoding."""
+
+    def keep(self, samples: Tensor) -> "State":
+        """The state of some samples of the batch only (indices, or a boolean mask)."""
+        neurons = tuple(n and NeuronState(n.membrane[samples], n.fired[samples]) for n in self.neurons)
+        current = self.current and (self.current[0][samples], self.current[1])
+        return State(self.t, neurons, self.source[samples], current)
+
+
+class Step(NamedTuple):
+    """What the output layer did at one step."""
+
+    spikes: Tensor
+    """`[B, classes]`, 0 or 1."""
+    membrane: Tensor
+    """`[B, classes]`."""
+
+
+class Network(nn.Module):
+    """Layers between an encoding and a readout, run over `config.T` steps.
+
+    `net(x)` runs all steps layer by layer; `net.start(x)` and `net.step(x_t, state)` run step by step. Both
+    start fresh every time: there is nothing to reset.
+
+    Training forces every neuron to fire by the last step. That step then follows from the others whatever
+    its current, so it is not computed: hidden layers see T-1 frames, and the output's last frame is appended
+    (exact, see the spec of the neuron). `skip_last_frame = False` computes it all the same.
+
+    Args:
+        layers: modules from `firstspike.nn`, the last one a `Readout`.
+        config: what the input is and how long to run; `spec` documents the layers.
+    """
+
+    input_mean: Tensor
+    input_std: Tensor
+
+    def __init__(self, layers: Sequence[nn.Module], config: NetworkConfig) -> None:
+        super().__init__()
+        if not layers or not isinstance(layers[-1], Readout):
+            raise FirstspikeError("The last layer of a network must be a Readout.")
+        check_steps(config.T)
+        self.config = config
+        self.layers = nn.ModuleList(layers)
+        shape = (-1, *[1] * (len(config.input_shape) - 1))
+        self.register_buffer("input_mean", torch.tensor(config.input_mean).view(shape), persistent=False)
+        self.register_buffer("input_std", torch.tensor(config.input_std).view(shape), persistent=False)
+        self.compute_dtype: torch.dtype | None = None
+        """What the synapses compute in; None: as the input comes. The membrane is float32 or wider always."""
+        self.skip_last_frame = True
+
+    @property
+    def T(self) -> int:
+        return self.config.T
+
+    @property
+    def readout(self) -> Readout:
+        return self.layers[-1]  # type: ignore[return-value]
+
+    @property
+    def names(self) -> list[str]:
+        """A name for each layer, in the words of the architecture grammar: `1.C20K5`, `2.P2`, ..."""
+        return [f"{number}.{_label(layer)}" for number, layer in enumerate(self.layers, start=1)]
+
+    @property
+    def skip_last_frame(self) -> bool:
+        """Whether training leaves out the last step, which follows from the others."""
+        return self._skip_last_frame
+
+    @skip_last_frame.setter
+    def skip_last_frame(self, skip: bool) -> None:
+        self._skip_last_frame = skip = skip and self.config.T > 1
+        for module in self.modules():
+            if isinstance(module, AMOS):
+                module.force_last = False if skip else None
+
+    def forward(self, x: Tensor) -> Output:
+        """Run all steps: images `[B, C, H, W]`, or event frames `[T, B, C, H, W]`, in; the `Output` out."""
+        spikes = self.encode(x)
+        for layer in self.layers[:-1]:
+            spikes = layer(spikes)
+        output: Output = self.readout(spikes)
+        return output.with_forced_step() if len(output.spikes) < self.T else output
+
+    def trace(self, x: Tensor) -> tuple[Output, dict[str, Tensor]]:
+        """As `net(x)`, with the spike times (uint8, T = silent) of every layer of neurons, by its name."""
+        times: dict[str, Tensor] = {}
+        spikes = self.encode(x)
+        for name, layer in zip(self.names, self.layers[:-1], strict=False):
+            spikes = layer(spikes)
+            if isinstance(layer, Spiking):
+                times[name] = spike_times(spikes)
+        output: Output = self.readout(spikes)
+        if len(output.spikes) < self.T:
+            output = output.with_forced_step()
+        times[self.names[-1]] = output.spike_times
+        return output, times
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Input currents or spikes `[T, B, C, H, W]` (T-1 frames while training, see the class)."""
+        frames = self.T - 1 if self.training and self.skip_last_frame else self.T
+        x = self.prepare(x, events=self.config.encoding == "frames")
+        match self.config.encoding:
+            case "direct":
+                return direct(x, frames)
+            case "latency":
+                return latency(x, self.T)[:frames]
+            case "frames":
+                return x[:frames]
+
+    def prepare(self, x: Tensor, events: bool) -> Tensor:
+        """Check the input's shape, standardise it and bring it to the compute dtype."""
+        shape = self.config.input_shape
+        lead = ["T", "B"] if events else ["B"]
+        wrong_steps = events and x.dim() > 0 and x.shape[0] != self.T
+        if tuple(x.shape[len(lead) :]) != shape or x.dim() != len(lead) + len(shape) or wrong_steps:
+            expected = ", ".join(
+                [str(self.T) if events else "B", *(["B"] if events else []), *map(str, shape)]
+            )
+            raise FirstspikeError(
+                f"This network takes input of shape [{expected}], but was given {list(x.shape)}: "
+                "check the axes, the number of channels and the image size."
+            )
+        if not x.is_floating_point():
+            raise FirstspikeError(
+                f"The input must be floating point, not {x.dtype}: for images, x.float() / 255."
+            )
+        x = (x - self.input_mean) / self.input_std if self.config.standardises else x
+        return x if self.compute_dtype is None else x.to(self.compute_dtype)
+
+    def start(self, x: Tensor) -> State:
+        """The state before the first step, for images `[B, C, H, W]` (or any one event frame of that shape).
+
+        Under direct encoding the first layer's current is worked out here, once.
+        """
+        if self.training:
+            raise FirstspikeError("Stepping is for inference: call net.eval() first.")
+        source = self.prepare(x, events=False)
+        first = self.layers[0]
+        constant = None
+        if self.config.encoding == "direct" and isinstance(first, Spiking):
+            current, bias = first.synapse.current(source[None])
+            constant = (current[0], bias)
+        return State(0, (None,) * len(self.layers), source, constant)
+
+    def step(self, x_t: Tensor | None, state: State) -> tuple[Step, State]:
+        """One time step through all layers.
+
+        Args:
+            x_t: the input at this step, `[B, C, H, W]`. None takes it from what `start` was given, as the
+                encoding says; event frames have to be given.
+            state: from `start`, or from the step before.
+        """
+        if state.t >= self.T:
+            raise FirstspikeError(f"This network runs for T = {self.T} steps, and all of them are done.")
+        if x_t is None and self.config.encoding == "frames":
+            raise FirstspikeError(
+                "A network of event frames needs the frame of every step: net.step(frame, state)."
+            )
+        reuse = x_t is None and state.current is not None
+        spikes = state.source if reuse else self._frame(x_t, state)
+        neurons: list[NeuronState | None] = []
+        for index, (layer, neuron) in enumerate(zip(self.layers, state.neurons, strict=True)):
+            if not isinstance(layer, Spiking):
+                spikes, neuron = layer(spikes[None])[0], None
+            elif index == 0 and reuse and state.current is not None:
+                current, bias = state.current
+                spikes, neuron = layer.neuron.step(current, neuron, state.t, bias)
+            else:
+                spikes, neuron = layer.step(spikes, neuron, state.t)
+            neurons.append(neuron)
+        membrane = neurons[-1].membrane if neurons[-1] else spikes
+        return Step(spikes, membrane), state._replace(t=state.t + 1, neurons=tuple(neurons))
+
+    def _frame(self, x_t: Tensor | None, state: State) -> Tensor:
+        """The encoded frame of this step."""
+        if x_t is not None:
+            return self.prepare(x_t, events=False)
+        if self.config.encoding == "latency":
+            return latency(state.source, self.T)[state.t]
+        return state.source
+
+    def fuse(self) -> "Network":
+        """The same network with normalisation, gain and bias folded into plain weights: the same spikes."""
+        layers = [
+            layer.fuse() if isinstance(layer, Spiking) else copy.deepcopy(layer) for layer in self.layers
+        ]
+        fused = Network(layers, self.config.fused())
+        fused.compute_dtype = self.compute_dtype
+        return fused.eval()
+
+    def __str__(self) -> str:
+        from firstspike.models.table import layer_table
+
+        return layer_table(self)
+
+
+def _label(layer: nn.Module) -> str:
+    """A layer in the words of the architecture grammar, where it has one."""
+    if isinstance(layer, Spiking):
+        weight = layer.synapse.weight
+        return (
+            f"C{weight.shape[0]}K{weight.shape[2]}"
+            if isinstance(layer.synapse, Conv2d)
+            else f"FC{weight.shape[0]}"
+        )
+    return f"P{layer.size}" if isinstance(layer, AvgPool2d) else type(layer).__name__

@@ -1,0 +1,62 @@
+"""Layers of spiking neurons: synapses in front of neurons."""
+
+import copy
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+
+from firstspike.functional.neuron import NeuronState, first_crossing
+from firstspike.functional.times import spike_times
+from firstspike.nn.neuron import AMOS
+from firstspike.nn.synapse import Synapse
+
+
+class Output(NamedTuple):
+    """What the output layer did."""
+
+    spikes: Tensor
+    """`[T, B, classes]`, 0 or 1."""
+    membrane: Tensor
+    """`[T, B, classes]`, in float32 or wider; without the last step where training leaves it out."""
+
+    @property
+    def spike_times(self) -> Tensor:
+        """uint8 `[B, classes]`, T = silent."""
+        return spike_times(self.spikes)
+
+    def with_forced_step(self) -> "Output":
+        """Append the last step of training, in which all that have not fired do."""
+        return Output(torch.cat([self.spikes, 1 - self.spikes.sum(0, keepdim=True)]), self.membrane)
+
+
+class Spiking(nn.Module):
+    """A hidden layer: spikes `[T, B, ...]` in, spikes of its neurons out."""
+
+    def __init__(self, synapse: Synapse, neuron: AMOS) -> None:
+        super().__init__()
+        self.synapse, self.neuron = synapse, neuron
+
+    def forward(self, spikes: Tensor) -> Tensor:
+        return self.neuron(*self.synapse.current(spikes))  # type: ignore[no-any-return]
+
+    def step(self, spikes: Tensor, state: NeuronState | None, t: int) -> tuple[Tensor, NeuronState]:
+        """Step `t`: spikes `[B, ...]` and state (None before the first step) in, spikes and state out."""
+        current, bias = self.synapse.current(spikes[None])
+        return self.neuron.step(current[0], state, t, bias)
+
+    def fuse(self) -> Self:
+        """The same layer with plain weights: see `Synapse.fuse`."""
+        return type(self)(self.synapse.fuse(), copy.deepcopy(self.neuron))
+
+
+class Readout(Spiking):
+    """The output layer: spikes `[T, B, ...]` in, an `Output` with spikes and membranes out."""
+
+    def forward(self, spikes: Tensor) -> Output:  # type: ignore[override]
+        current, bias = self.synapse.current(spikes)
+        membrane = self.neuron.membrane(current, bias)
+        neuron = self.neuron
+        force_last = self.training if neuron.force_last is None else neuron.force_last
+        overdrive = membrane - neuron.threshold_for(current)
+        return Output(first_crossing(overdrive, force_last, neuron.neuron.surrogate), membrane)
