@@ -7,6 +7,7 @@ the same samples with the same augmentations, and an epoch resumed at batch k co
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -15,7 +16,11 @@ from torch import Tensor
 from firstspike.data.apply import apply
 from firstspike.data.augment import Augment, Column, draw_order, draw_rows
 from firstspike.data.dataset import Dataset
+from firstspike.data.mix import mix, partners
+from firstspike.data.stream import prefetched
 from firstspike.errors import FirstspikeError
+
+_GIB = 2**30
 
 
 class Batch(NamedTuple):
@@ -37,8 +42,9 @@ class Batches:
     share.
 
     `drop_last` leaves out an incomplete last batch; by default it follows `shuffle` (training drops,
-    evaluation keeps). One epoch at a time: starting the next one redraws the order that the running one
-    reads.
+    evaluation keeps). Images of at most `resident_limit` bytes live on `device`; larger ones stay where they
+    are and are fetched `prefetch` batches ahead by `workers` threads: the samples and augmentations are the
+    same. One epoch at a time: starting the next one redraws the order that the running one reads.
     """
 
     def __init__(
@@ -54,22 +60,22 @@ class Batches:
         rank: int = 0,
         world: int = 1,
         drop_last: bool | None = None,
+        resident_limit: int = 8 * _GIB,
+        workers: int = 4,
+        prefetch: int = 4,
     ) -> None:
         if batch_size < 1 or batch_size % world:
             raise FirstspikeError(
                 f"the batch size is {batch_size} for {world} processes; "
                 f"expected a positive multiple of {world}."
             )
+        if not 0 <= rank < world:
+            raise FirstspikeError(f"the rank is {rank} of {world} processes; expected 0 to {world - 1}.")
         if seed < 0:
             raise FirstspikeError(f"the seed is {seed}; expected 0 or more.")
         augment.check(dataset.name, dataset.is_events)
-        self.dataset, self.batch_size, self.seed, self.augment, self.shuffle = (
-            dataset,
-            batch_size,
-            seed,
-            augment,
-            shuffle,
-        )
+        self.dataset, self.batch_size, self.seed = dataset, batch_size, seed
+        self.augment, self.shuffle = augment, shuffle
         self.device, self.dtype, self.rank, self.world = torch.device(device), dtype, rank, world
         self.drop_last = shuffle if drop_last is None else drop_last
         if self.drop_last and len(dataset) < batch_size:
@@ -77,7 +83,9 @@ class Batches:
                 f"{dataset.name} ({dataset.split}) has {len(dataset)} samples, fewer than one batch of "
                 f"{batch_size}; make the batch smaller."
             )
-        self._images = dataset.images.to(self.device)
+        self.resident = dataset.nbytes <= resident_limit
+        self.workers, self.prefetch = workers, prefetch
+        self._images = dataset.images.to(self.device) if self.resident else dataset.images
         self._labels = dataset.labels.to(self.device)
         # The buffers keep their addresses: a captured CUDA graph goes on reading them from epoch to epoch.
         self._order = torch.arange(len(dataset), device=self.device)
@@ -87,6 +95,19 @@ class Batches:
         """Steps an epoch."""
         whole, rest = divmod(len(self.dataset), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of epoch `number`, from batch `start` on."""
+        self.prepare(number)
+        steps = range(start, len(self))
+        if self.resident:
+            for step in steps:
+                yield self.make(self.positions(step))
+            return
+        order, rows = self._order.cpu(), self._rows.cpu()
+        jobs = (partial(self._fetch, self.positions(step).cpu(), order, rows) for step in steps)
+        for step, (raw, other) in zip(steps, prefetched(jobs, self.workers, self.prefetch), strict=True):
+            yield self._finish(self.positions(step), raw, other)
 
     def prepare(self, epoch: int) -> None:
         """Draw the epoch's order and random numbers into the buffers that `make` reads."""
@@ -103,28 +124,57 @@ class Batches:
         return torch.arange(first + begin, first + end, device=self.device)
 
     def make(self, positions: Tensor) -> Batch:
-        """The batch at `positions`: fixed shapes and no wait for the host, so a CUDA graph can hold it.
+        """The batch at `positions(step)`: where the set is resident, with fixed shapes and no wait for the
+        host.
 
-        A graph copies `positions(step)` into a buffer of its own before each replay, and calls `prepare` for
-        each epoch.
+        So a CUDA graph can hold it: copy `positions(step)` into the captured tensor before each replay, and
+        call `prepare` before each epoch.
         """
-        index = self._order[positions]
-        labels = self._labels[index]
-        images = self._augmented(self._images[index], positions)
-        return Batch(self._arranged(images), labels, labels, torch.ones_like(labels, dtype=torch.float32))
+        if self.resident:
+            raw, other = self._fetch(positions, self._order, self._rows)
+        else:
+            raw, other = self._fetch(positions.cpu(), self._order.cpu(), self._rows.cpu())
+        return self._finish(positions, raw, other)
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of epoch `number`, from batch `start` on."""
-        self.prepare(number)
-        for step in range(start, len(self)):
-            yield self.make(self.positions(step))
+    def _fetch(self, positions: Tensor, order: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The raw samples at `positions`, and those they are mixed with where these may lie with another
+        process."""
+        raw = self._gather(order[positions])
+        if self.world == 1 or not self.augment.mixes:
+            return raw, None
+        return raw, self._gather(order[self._partners(positions, rows[positions])])
 
-    def _augmented(self, raw: Tensor, positions: Tensor) -> Tensor:
-        """`[B, K, H, W]` float32: the time steps of events lie beside their polarities, so that they move
+    def _gather(self, index: Tensor) -> Tensor:
+        raw = self._images[index]
+        # From pinned memory the copy to the device runs beside the training step.
+        return raw if self.resident or self.device.type != "cuda" else raw.pin_memory()
+
+    def _partners(self, positions: Tensor, rows: Tensor) -> Tensor:
+        return partners(positions, rows, self.batch_size, len(self.dataset))
+
+    def _finish(self, positions: Tensor, raw: Tensor, other_raw: Tensor | None) -> Batch:
+        """Augment, mix and arrange what was fetched."""
+        rows, labels = self._rows[positions], self._labels[self._order[positions]]
+        images = self._augmented(raw, rows)
+        if not self.augment.mixes:
+            share = torch.ones_like(labels, dtype=torch.float32)
+            return Batch(self._arranged(images), labels, labels, share)
+        partner = self._partners(positions, rows)
+        if other_raw is None:
+            # One process has the whole batch, hence its partners, augmented already.
+            other = images[partner - positions[:1]]
+        else:
+            other = self._augmented(other_raw, self._rows[partner])
+        mixed, share = mix(images, other, rows, self.augment)
+        return Batch(self._arranged(mixed), labels, self._labels[self._order[partner]], share)
+
+    def _augmented(self, raw: Tensor, rows: Tensor) -> Tensor:
+        """`[B, K, H, W]` float32: the steps of events lie beside their polarities, so that they move
         together."""
+        raw = raw.to(self.device, non_blocking=True)
         if self.dataset.is_events:
             raw = raw.flatten(1, 2)
-        return apply(raw, self._rows[positions], self.augment, self.dataset.is_events)
+        return apply(raw, rows, self.augment, self.dataset.is_events)
 
     def _arranged(self, images: Tensor) -> Tensor:
         """In the shape and type that the network takes: event frames become time-major."""
