@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from typing import IO, Any
 import numpy as np
 
 from firstspike.errors import FirstspikeError
+
+_MAPPED_FROM = 2**30
 
 
 @contextmanager
@@ -78,3 +81,34 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def check_labels(path: Path, labels: np.ndarray[Any, Any], classes: int) -> None:
+    """Refuse labels outside 0 to `classes - 1`, naming the first one and its place."""
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(wrong):
+        raise FirstspikeError(
+            f"{path}: sample {wrong[0]} has the label {labels[wrong[0]]}; expected 0 to {classes - 1}."
+        )
+
+
+def map_npz(path: Path, name: str) -> np.ndarray[Any, Any]:
+    """One array of an `.npz`, memory-mapped where it is large and was saved uncompressed, else read."""
+    if path.stat().st_size > _MAPPED_FROM:
+        with zipfile.ZipFile(path) as archive, path.open("rb") as raw:
+            member = archive.getinfo(f"{name}.npy")
+            if member.compress_type == zipfile.ZIP_STORED:
+                # A member's own header repeats its name and has an extra field of its own length.
+                raw.seek(member.header_offset + 26)
+                raw.seek(sum(struct.unpack("<HH", raw.read(4))), os.SEEK_CUR)
+                version = np.lib.format.read_magic(raw)
+                read = (
+                    np.lib.format.read_array_header_1_0
+                    if version == (1, 0)
+                    else np.lib.format.read_array_header_2_0
+                )
+                shape, fortran, dtype = read(raw)
+                if not dtype.hasobject and not fortran:
+                    # Copy-on-write, since a tensor over read-only memory cannot be had; nobody writes to it.
+                    return np.memmap(path, dtype, "c", raw.tell(), shape)
+    return read_npz(path, name)[name]

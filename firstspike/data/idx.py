@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from firstspike.data.files import read_bytes
+from firstspike.data.files import check_labels, read_bytes
 from firstspike.errors import FirstspikeError
 
 _PREFIX = {"train": "train", "test": "t10k"}
@@ -49,7 +49,7 @@ def find(folder: Path, stem: str) -> Path:
     )
 
 
-def read_pair(folder: Path, split: str) -> tuple[Bytes, Bytes]:
+def read_pair(folder: Path, split: str, classes: int = 10) -> tuple[Bytes, Bytes]:
     """Images `[N, 1, H, W]` and labels `[N]` of one split."""
     images = read_idx(find(folder, f"{_PREFIX[split]}-images-idx3-ubyte"), axes=3)
     label_path = find(folder, f"{_PREFIX[split]}-labels-idx1-ubyte")
@@ -58,4 +58,5 @@ def read_pair(folder: Path, split: str) -> tuple[Bytes, Bytes]:
         raise FirstspikeError(
             f"{label_path}: it holds {len(labels)} labels; expected {len(images)}, one for each image."
         )
+    check_labels(label_path, labels, classes)
     return images[:, None], labels

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
 
+from firstspike.data.arrays import load_arrays
+from firstspike.data.cifar import read_cifar
 from firstspike.data.dataset import Dataset
-from firstspike.data.files import read_npz
-from firstspike.data.names import catalogue
+from firstspike.data.files import read_npz, reading
+from firstspike.data.folder import load_folder
+from firstspike.data.frames import Counts, Integrate
+from firstspike.data.gestures import find_recordings, load_gestures
+from firstspike.data.idx import read_pair
+from firstspike.data.names import Named, catalogue
+from firstspike.data.root import data_root
 from firstspike.errors import FirstspikeError
 
 Split = Literal["train", "test"]
+_SAMPLE = Path(__file__).parent / "sample" / "fashion-mnist-sample.npz"
 
 
 def load(
@@ -22,22 +31,83 @@ def load(
     *,
     root: Path | None = None,
     T: int | None = None,
-    integrate: Literal["duration", "count"] = "duration",
+    integrate: Integrate = "duration",
+    size: int | None = None,
 ) -> Dataset:
-    """Load one split of a data set."""
-    if name_or_path == "fashion-mnist-sample":
+    """One split of a data set: a name of the `catalogue`, a folder of images by class, or an `.npz` with x
+    and y.
+
+    Event sets are integrated to `T` frames, of equal duration or of equal event count; `T` means nothing to
+    images. `size` sums the pixels of event frames to size x size, or cuts the pictures of a folder to it.
+    `root` is where the named sets lie (`data_root()` by default).
+    """
+    if split not in ("train", "test"):
+        raise FirstspikeError(f"the split is {split!r}; expected train or test.")
+    if integrate not in ("duration", "count"):
+        raise FirstspikeError(f"integrate is {integrate!r}; expected duration or count.")
+    if T is not None and T < 1:
+        raise FirstspikeError(f"T is {T}; expected 1 or more.")
+    root = data_root() if root is None else root
+    if str(name_or_path) in catalogue:
+        named = catalogue[str(name_or_path)]
+        with reading(root / named.name):
+            return _load_named(named, root / named.name, split, T, integrate, size)
+    path = Path(name_or_path).expanduser()
+    with reading(path):
+        if path.suffix == ".npz" and path.is_file():
+            return load_arrays(path, split, T, integrate, size)
+        if path.is_dir() and find_recordings(path):
+            return _gestures(catalogue["dvs-gesture"], path, split, T, integrate, size)
+        if path.is_dir():
+            return load_folder(path, split, size, root / "cache")
+    raise FirstspikeError(_unknown(str(name_or_path)))
+
+
+def _load_named(
+    named: Named, folder: Path, split: Split, T: int | None, integrate: Integrate, size: int | None
+) -> Dataset:
+    if named.format == "sample":
         suffix = "" if split == "train" else "_test"
-        arrays = read_npz(
-            Path(__file__).parent / "sample" / "fashion-mnist-sample.npz", "x" + suffix, "y" + suffix
+        arrays = read_npz(_SAMPLE, "x" + suffix, "y" + suffix)
+        return _images(named, split, arrays["x" + suffix], arrays["y" + suffix])
+    if not folder.is_dir():
+        raise FirstspikeError(
+            f"{named.name} is not at {folder}; fetch it with `firstspike data get {named.name}`, or "
+            "set FIRSTSPIKE_DATA "
+            "to the folder that holds it."
         )
-        images, labels = arrays["x" + suffix], arrays["y" + suffix]
-        return Dataset(
-            "fashion-mnist-sample",
-            f"{split}, {len(images):,} images",
-            torch.from_numpy(images),
-            torch.from_numpy(labels.astype(np.int64)),
-            catalogue["fashion-mnist-sample"].classes,
+    if named.format == "gestures":
+        return _gestures(named, folder, split, T, integrate, size)
+    if named.format == "idx":
+        return _images(named, split, *read_pair(folder, split, len(named.classes)))
+    return _images(named, split, *read_cifar(folder, named.name, split, len(named.classes)))
+
+
+def _images(named: Named, split: Split, images: Counts, labels: Counts) -> Dataset:
+    description = f"{split}, {len(images):,} images"
+    # A copy, because the bytes of a file are read-only and a tensor is not.
+    pixels = torch.from_numpy(np.array(images))
+    return Dataset(named.name, description, pixels, torch.from_numpy(labels.astype(np.int64)), named.classes)
+
+
+def _gestures(
+    named: Named, folder: Path, split: Split, T: int | None, integrate: Integrate, size: int | None
+) -> Dataset:
+    if T is None:
+        raise FirstspikeError(
+            f"{named.name} is made of events, and no T was given; say into how many frames, as T=8."
         )
-    raise FirstspikeError(
-        f"there is no data set {str(name_or_path)!r}; expected one of {', '.join(catalogue)}."
+    frames, labels, description = load_gestures(folder, split, len(named.classes), T, integrate, size)
+    pixels, targets = torch.from_numpy(frames), torch.from_numpy(labels.astype(np.int64))
+    return Dataset(named.name, description, pixels, targets, named.classes)
+
+
+def _unknown(given: str) -> str:
+    """What to say about a name that is none, quoting it and the nearest ones that are."""
+    near = difflib.get_close_matches(given.lower(), catalogue, n=2, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else "there is no file or folder of that name either."
+    return (
+        f"there is no data set {given!r}; {hint} Expected one of {', '.join(catalogue)}, a folder of "
+        "images by class, "
+        "or an .npz with x and y."
     )

@@ -1,0 +1,114 @@
+"""The user's own arrays: an `.npz` with `x` and `y`, and `x_test` and `y_test` where the test split is given.
+
+`x` is uint8 `[N, C, H, W]` (or `[N, H, W]`), or whole-numbered event counts `[N, T, C, H, W]`. `y` is `[N]`,
+from 0. An array `classes` of strings may name the classes.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from firstspike.data.dataset import Dataset
+from firstspike.data.files import check_labels, map_npz, read_npz, reading
+from firstspike.data.frames import Counts, Integrate, downsample, fitted, rebin
+from firstspike.data.split import balanced_split
+from firstspike.errors import FirstspikeError
+
+TEST_SHARE, TEST_SEED = 0.2, 0
+
+
+def load_arrays(path: Path, split: str, steps: int | None, integrate: Integrate, size: int | None) -> Dataset:
+    """One split of an `.npz`; without `x_test` a fifth of each class, fixed by a seed, is the test split."""
+    names = _names(path)
+    given = "x_test" in names
+    suffix = "_test" if given and split == "test" else ""
+    label_names = ["y", "y_test"] if given else ["y"]
+    labels = read_npz(path, *label_names, *(["classes"] if "classes" in names else []))
+    classes = _classes(path, labels, label_names)
+    chosen = _whole_numbers(path, "y" + suffix, labels["y" + suffix])
+    check_labels(path, chosen, len(classes))
+    images = _images(path, "x" + suffix, steps, integrate, size)
+    if len(images) != len(chosen):
+        raise FirstspikeError(
+            f"{path}: x{suffix} has {len(images)} samples and y{suffix} {len(chosen)}; expected as many."
+        )
+    kind = "event samples" if images.ndim == 5 else "images"
+    whole = Dataset(
+        path.stem,
+        f"{split}, {len(images):,} {kind}",
+        torch.from_numpy(images),
+        torch.from_numpy(chosen.astype(np.int64)),
+        classes,
+    )
+    return whole if given else without_test_split(whole, split)
+
+
+def without_test_split(whole: Dataset, split: str) -> Dataset:
+    """One side of a class-balanced division by a fixed seed, for sets that come undivided."""
+    count = round(TEST_SHARE * len(whole))
+    if count == 0:
+        raise FirstspikeError(
+            f"{whole.name}: {len(whole)} samples are too few to divide; expected at least 5, or a test split."
+        )
+    train, test = balanced_split(whole.labels, count, TEST_SEED)
+    indices = train if split == "train" else test
+    return whole.subset(indices, f"{split}, {len(indices):,} of {len(whole):,}, divided by seed {TEST_SEED}")
+
+
+def _names(path: Path) -> list[str]:
+    try:
+        with reading(path), zipfile.ZipFile(path) as archive:
+            names = [name.removesuffix(".npy") for name in archive.namelist()]
+    except zipfile.BadZipFile as error:
+        raise FirstspikeError(
+            f"{path}: it is not an .npz, or it is cut short ({error}); write it with numpy.savez."
+        ) from error
+    need = ["x", "y", *(["y_test"] if "x_test" in names else [])]
+    for name in need:
+        if name not in names:
+            raise FirstspikeError(
+                f"{path}: it holds {', '.join(names) or 'nothing'}; expected an array named {name} too."
+            )
+    return names
+
+
+def _images(path: Path, name: str, steps: int | None, integrate: Integrate, size: int | None) -> Counts:
+    images = map_npz(path, name)
+    if images.ndim == 3:
+        images = images[:, None]
+    if images.ndim == 5:
+        whole = fitted(_whole_numbers(path, name, images))
+        return downsample(whole if steps is None else rebin(whole, steps, integrate), size)
+    if images.ndim != 4:
+        raise FirstspikeError(
+            f"{path}: {name} has the shape {list(images.shape)}; expected images [N, C, H, W] or event "
+            "frames [N, T, C, H, W]."
+        )
+    if images.dtype != np.uint8:
+        raise FirstspikeError(
+            f"{path}: {name} is {images.dtype}; expected uint8 (multiply values in [0, 1] by 255 and round)."
+        )
+    if images.shape[1] > 4 and images.shape[3] <= 4:
+        raise FirstspikeError(
+            f"{path}: {name} has the shape {list(images.shape)}, with the colours last; expected [N, "
+            "C, H, W]: "
+            "transpose it with x.transpose(0, 3, 1, 2)."
+        )
+    return images
+
+
+def _classes(path: Path, arrays: dict[str, Counts], label_names: list[str]) -> tuple[str, ...]:
+    if "classes" in arrays:
+        return tuple(str(name) for name in arrays["classes"])
+    highest = max(int(_whole_numbers(path, name, arrays[name]).max(initial=0)) for name in label_names)
+    return tuple(str(label) for label in range(highest + 1))
+
+
+def _whole_numbers(path: Path, name: str, values: Counts) -> Counts:
+    if values.dtype.kind not in "iu":
+        raise FirstspikeError(f"{path}: {name} is {values.dtype}; expected whole numbers.")
+    return values
