@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from firstspike.errors import FirstspikeError
+from firstspike.functional.times import check_steps
 
 Decay = Literal["exponential", "linear"]
 TieRule = Literal["strict", "potential"]
@@ -16,7 +17,7 @@ def temporal_weights(T: int, decay: Decay = "linear", gamma: float = 1.0) -> Ten
 
     exponential: w[t] = gamma^-t; linear: w[t] = gamma * (T - t) / T.
     """
-    steps = torch.arange(T, dtype=torch.float32)
+    steps = torch.arange(check_steps(T), dtype=torch.float32)
     match decay:
         case "exponential":
             return float(gamma) ** -steps

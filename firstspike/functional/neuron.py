@@ -57,14 +57,7 @@ def charge(current: Tensor, tau: float | None = None, bias: Tensor | None = None
     for frame in current.to(accumulator):
         membrane = integrate(membrane, frame + shift, tau)
         history.append(membrane)
-    # NaN and infinity survive addition, so the last step tells of all steps. On CUDA the look would
-    # stall the device at every layer; training watches the loss there instead.
-    watched = current.device.type == "cpu" and not torch.compiler.is_compiling()
-    if watched and not bool(torch.isfinite(membrane).all()):
-        raise FirstspikeError(
-            "The current has NaN or infinite values: check the input for NaN, and the weights for divergence "
-            "(a lower learning rate, gradient clipping)."
-        )
+    check_finite(membrane)  # NaN and infinity survive addition, so the last step tells of all steps
     return torch.stack(history)
 
 
@@ -142,11 +135,13 @@ def amos_step(
 
     A `state` of None is the state before the first step.
     """
+    check_tau(tau)
     shift = 0.0 if bias is None else per_channel(bias, current.dim())
     drive = current.to(torch.promote_types(current.dtype, torch.float32)) + shift
     if state is None:
         state = NeuronState(torch.zeros_like(drive), torch.zeros_like(drive, dtype=torch.bool))
     membrane = integrate(state.membrane, drive, tau)
+    check_finite(membrane)
     spikes = (membrane - threshold >= 0) & ~state.fired
     return spikes.to(current.dtype), NeuronState(membrane, state.fired | spikes)
 
@@ -167,6 +162,19 @@ def check_current(current: Tensor) -> None:
         raise FirstspikeError(f"A current needs at least one step, but its shape is {list(current.shape)}.")
     if not current.is_floating_point():
         raise FirstspikeError(f"A current is floating point, not {current.dtype}: convert it with .float().")
+
+
+def check_finite(membrane: Tensor) -> None:
+    """Refuse a membrane that a current with NaN or infinity has charged.
+
+    On CUDA the look would stall the device at every layer; training watches the loss there instead.
+    """
+    watched = membrane.device.type == "cpu" and not torch.compiler.is_compiling()
+    if watched and not bool(torch.isfinite(membrane).all()):
+        raise FirstspikeError(
+            "The current has NaN or infinite values: check the input for NaN, and the weights for divergence "
+            "(a lower learning rate, gradient clipping)."
+        )
 
 
 def check_tau(tau: float | None) -> None:
