@@ -3,11 +3,14 @@
 from firstspike.data.augment import Augment
 from firstspike.data.batches import Batch, Batches
 from firstspike.data.dataset import Dataset
+from firstspike.data.get import get
 from firstspike.data.load import load
 from firstspike.data.names import catalogue
 from firstspike.data.root import data_root
+from firstspike.data.sheet import contact_sheet
 from firstspike.data.split import hold_out
 from firstspike.data.standardise import standardisation
+from firstspike.data.verify import verify
 
 __all__ = [
     "Augment",
@@ -15,8 +18,11 @@ __all__ = [
     "Batches",
     "Dataset",
     "catalogue",
+    "contact_sheet",
     "data_root",
+    "get",
     "hold_out",
     "load",
     "standardisation",
+    "verify",
 ]

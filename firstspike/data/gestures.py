@@ -46,7 +46,7 @@ def load_gestures(
     """Event counts `[N, T, 2, H, W]`, labels `[N]`, and the description of the split."""
     raw = find_recordings(folder)
     if raw is not None:
-        trials = _trials(raw, split)
+        trials = read_trials(raw, split)
         sources = [raw / f"{trial}{end}" for trial in trials for end in (".aedat", "_labels.csv")]
     else:
         sources = [folder / f"{split}.npz"]
@@ -145,7 +145,7 @@ def _from_recordings(
     return np.stack(frames), np.array(labels, np.uint8)
 
 
-def _trials(folder: Path, split: str) -> list[str]:
+def read_trials(folder: Path, split: str) -> list[str]:
     """The names of a split's recordings, without their ending."""
     path = folder / f"trials_to_{split}.txt"
     names = [line.strip() for line in read_bytes(path).decode("ascii", "replace").splitlines()]
@@ -160,7 +160,7 @@ def _count(raw: Path | None, folder: Path, split: str, classes: int) -> str:
     try:
         if raw is None:
             return str(len(read_npz(folder / f"{split}.npz", "y")["y"]))
-        tables = [raw / f"{trial}_labels.csv" for trial in _trials(raw, split)]
+        tables = [raw / f"{trial}_labels.csv" for trial in read_trials(raw, split)]
         return str(sum(len(read_gestures(table, classes)) for table in tables))
     except FirstspikeError:
         return "?"

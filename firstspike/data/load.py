@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +16,7 @@ from firstspike.data.folder import load_folder
 from firstspike.data.frames import Counts, Integrate
 from firstspike.data.gestures import find_recordings, load_gestures
 from firstspike.data.idx import read_pair
-from firstspike.data.names import Named, catalogue
+from firstspike.data.names import Named, catalogue, unknown
 from firstspike.data.root import data_root
 from firstspike.errors import FirstspikeError
 
@@ -60,7 +59,7 @@ def load(
             return _gestures(catalogue["dvs-gesture"], path, split, T, integrate, size)
         if path.is_dir():
             return load_folder(path, split, size, root / "cache")
-    raise FirstspikeError(_unknown(str(name_or_path)))
+    raise FirstspikeError(unknown(str(name_or_path)))
 
 
 def _load_named(
@@ -100,14 +99,3 @@ def _gestures(
     frames, labels, description = load_gestures(folder, split, len(named.classes), T, integrate, size)
     pixels, targets = torch.from_numpy(frames), torch.from_numpy(labels.astype(np.int64))
     return Dataset(named.name, description, pixels, targets, named.classes)
-
-
-def _unknown(given: str) -> str:
-    """What to say about a name that is none, quoting it and the nearest ones that are."""
-    near = difflib.get_close_matches(given.lower(), catalogue, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else "there is no file or folder of that name either."
-    return (
-        f"there is no data set {given!r}; {hint} Expected one of {', '.join(catalogue)}, a folder of "
-        "images by class, "
-        "or an .npz with x and y."
-    )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import Literal
+
+from firstspike.errors import FirstspikeError
 
 Format = Literal["idx", "cifar", "gestures", "sample"]
 
@@ -100,7 +103,7 @@ catalogue: dict[str, Named] = {
         ),
         Named(
             "fashion-mnist-sample",
-            "a tenth of Fashion-MNIST, in the package",
+            "a part of Fashion-MNIST, in the package",
             "sample",
             (5000, 1000),
             _FASHION,
@@ -109,3 +112,20 @@ catalogue: dict[str, Named] = {
         ),
     )
 }
+
+
+def named(name: str) -> Named:
+    """The set of that name."""
+    if name not in catalogue:
+        raise FirstspikeError(unknown(name))
+    return catalogue[name]
+
+
+def unknown(given: str) -> str:
+    """What to say about a name that is none, quoting it and the nearest ones that are."""
+    near = difflib.get_close_matches(given.lower(), catalogue, n=2, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else "nor a file or folder of that name."
+    return (
+        f"there is no data set {given!r}; {hint} Expected one of {', '.join(catalogue)}, "
+        "a folder of images by class, or an .npz with x and y."
+    )
