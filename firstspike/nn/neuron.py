@@ -61,7 +61,7 @@ class AMOS(nn.Module):
                 "per step: give AMOS(neuron, channels=..., T=...)."
             )
         shape = (channels,) if neuron.learn_threshold == "channel" else (T or 1, channels)
-        self.threshold = nn.Parameter(torch.full(shape, neuron.threshold))
+        self.threshold = nn.Parameter(torch.full(shape, float(neuron.threshold)))
 
     def forward(self, current: Tensor, bias: Tensor | None = None) -> Tensor:
         """Spikes for `current`, to which `bias` `[C]` is added at every step."""

@@ -146,7 +146,7 @@ class Synapse(nn.Module):
             training, self.training = self.training, False
             weight, bias = self.effective(self.weight.dtype)
             self.training = training
-            fused = copy.copy(self)
+            fused = copy.deepcopy(self)
             fused._parameters, fused._buffers = {}, {}
             fused.normalisation = fused_normalisation(self.normalisation, bias is not None)
             fused.weight = nn.Parameter(weight.clone())
