@@ -3,7 +3,7 @@
 Each has the signature and the result of its namesake in `firstspike.functional`, which it falls back to.
 """
 
-from firstspike.functional.neuron import amos
-from firstspike.functional.normalisation import normalise_weight
+from firstspike.kernels.neuron import amos
+from firstspike.kernels.weight import normalise_weight
 
 __all__ = ["amos", "normalise_weight"]

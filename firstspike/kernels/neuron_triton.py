@@ -1,0 +1,225 @@
+"""AMOS in Triton, for T small enough to keep a neuron's whole life in registers.
+
+A program owns a tile of neurons (see `layout.Plane`) and all their steps. The T loads of a neuron are
+issued before the first store, because a store in between could alias them and would put them in line.
+
+Exactness: the membrane is a chain of float32 additions in the order of `functional.charge`, with no
+product whose rounding a fused multiply-add could skip, and LIF divides with IEEE rounding. Spikes are
+therefore bit-identical to the CPU reference. (PyTorch on CUDA divides by a number through its reciprocal,
+so `functional.amos` there may round a LIF membrane differently, unless tau is a power of two.)
+"""
+
+# Triton's dialect of Python: arguments have no types that mypy knows, a static `if` needs its `else`, and a
+# tuple grows by addition only.
+# mypy: ignore-errors
+# ruff: noqa: B007, RET505, RUF005
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def integrate(membrane, drive, tau, LEAKY: tl.constexpr):
+    """One charging step: IF, or LIF when LEAKY."""
+    if LEAKY:
+        return membrane + tl.div_rn(drive - membrane, tl.zeros_like(membrane) + tau)
+    else:
+        return membrane + drive
+
+
+@triton.jit
+def surrogate(u, alpha, KIND: tl.constexpr):
+    """The derivative that stands in for that of step(u): see `functional.Surrogate`."""
+    if KIND == "atan":
+        scaled = 1.5707963267948966 * alpha * u
+        root = tl.rsqrt(1 + scaled * scaled)  # one instruction, where a division takes several
+        return 0.5 * alpha * root * root
+    elif KIND == "sigmoid":
+        s = tl.sigmoid(alpha * u)
+        return alpha * s * (1 - s)
+    elif KIND == "triangle":
+        return alpha * tl.maximum(1 - alpha * tl.abs(u), 0.0)
+    else:
+        return tl.where(tl.abs(u) < 0.5 / alpha, alpha, 0.0)
+
+
+@triton.jit
+def per_channel(values, channel, kept, K):
+    """float32 `[1, BLOCK_K]` of a parameter `[C]`; 0 where it is None."""
+    if values is None:
+        return tl.zeros_like(channel).to(tl.float32)[None, :]
+    else:
+        return tl.load(values + channel, mask=kept < K, other=0).to(tl.float32)[None, :]
+
+
+@triton.jit
+def level_at(t, thresholds, level, step, channel, kept, K):
+    """The threshold V of step t, float32 `[1, BLOCK_K]`: a number, or read from `[1 or T, C]`."""
+    if thresholds is None:
+        return (tl.zeros_like(channel).to(tl.float32) + level)[None, :]
+    else:
+        return tl.load(thresholds + t * step + channel, mask=kept < K, other=0).to(tl.float32)[None, :]
+
+
+@triton.jit
+def forward(
+    current,  # [T or 1, plane]
+    spikes,  # [T, plane]
+    times,  # [plane] uint8
+    bias,  # [C] or None
+    thresholds,  # [1 or T, C] or None, when `level` holds
+    level,
+    tau,
+    current_step,
+    spikes_step,
+    threshold_step,
+    R,
+    K,
+    r_stride,
+    k_stride,
+    C,
+    T: tl.constexpr,
+    CONSTANT: tl.constexpr,
+    FORCE_LAST: tl.constexpr,
+    LEAKY: tl.constexpr,
+    BLOCK_R: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Spike frames and spike times of one tile of neurons."""
+    reduced = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
+    kept = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
+    at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
+    inside = (reduced < R)[:, None] & (kept < K)[None, :]
+    channel = kept % C
+    shift = per_channel(bias, channel, kept, K)
+
+    source = current + at
+    frames = (tl.load(source, mask=inside, other=0),)
+    for t in tl.static_range(1, T):
+        if CONSTANT:
+            frames = frames + (frames[0],)
+        else:
+            source += current_step
+            frames = frames + (tl.load(source, mask=inside, other=0),)
+
+    membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
+    fired_at = tl.full([BLOCK_R, BLOCK_K], T, tl.int32)
+    target = spikes + at
+    for t in tl.static_range(T):
+        membrane = integrate(membrane, frames[t].to(tl.float32) + shift, tau, LEAKY)
+        fires = fired_at == T
+        if not (FORCE_LAST and t == T - 1):
+            v = level_at(t, thresholds, level, threshold_step, channel, kept, K)
+            fires = fires & (membrane - v >= 0)
+        fired_at = tl.where(fires, t, fired_at)
+        tl.store(target, fires.to(tl.float32).to(spikes.dtype.element_ty), mask=inside)
+        target += spikes_step
+    tl.store(times + at, fired_at.to(tl.uint8), mask=inside)
+
+
+@triton.jit
+def backward(
+    grad,  # [T, plane]: dL/dS
+    current,  # [T or 1, plane]
+    times,  # [plane] uint8
+    grad_current,  # [T or 1, plane]
+    grad_bias,  # [programs, K] float32 or None
+    grad_threshold,  # [programs, BLOCK_S, K] float32 or None
+    bias,
+    thresholds,
+    level,
+    tau,
+    alpha,
+    grad_step,
+    current_step,
+    grad_current_step,
+    threshold_step,
+    R,
+    K,
+    r_stride,
+    k_stride,
+    C,
+    T: tl.constexpr,
+    CONSTANT: tl.constexpr,
+    FORCE_LAST: tl.constexpr,
+    LEAKY: tl.constexpr,
+    KIND: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_R: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """The closed form of `functional.first_crossing`, in the same walk as the reverse scan of the membrane.
+
+    Backwards in time, the gradient at the last crossing passed is g[t2] before t1 and g[t1] after it, since
+    nothing crosses before t1. So dL/d step[t] = g[t] - g[last crossing passed], for all t <= t1.
+
+    Each program walks over several tiles of the same channels and leaves one partial sum for the bias and
+    the threshold, in an order that does not change between runs.
+    """
+    kept = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
+    channel = kept % C
+    shift = per_channel(bias, channel, kept, K)
+    sum_bias = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
+    sum_threshold = tl.zeros([BLOCK_S, BLOCK_K], tl.float32)
+
+    for block in range(tl.program_id(0), tl.cdiv(R, BLOCK_R), tl.num_programs(0)):
+        reduced = block * BLOCK_R + tl.arange(0, BLOCK_R)
+        at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
+        inside = (reduced < R)[:, None] & (kept < K)[None, :]
+
+        first = tl.load(times + at, mask=inside, other=0).to(tl.int32)
+        source, grad_source = current + at, grad + at
+        frames = (tl.load(source, mask=inside, other=0),)
+        grads = (tl.load(grad_source, mask=inside, other=0),)
+        for t in tl.static_range(1, T):
+            grad_source += grad_step
+            grads = grads + (tl.load(grad_source, mask=inside, other=0),)
+            if CONSTANT:
+                frames = frames + (frames[0],)
+            else:
+                source += current_step
+                frames = frames + (tl.load(source, mask=inside, other=0),)
+
+        membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
+        overdrives = ()
+        for t in tl.static_range(T):
+            membrane = integrate(membrane, frames[t].to(tl.float32) + shift, tau, LEAKY)
+            v = level_at(t, thresholds, level, threshold_step, channel, kept, K)
+            overdrives = overdrives + (membrane - v,)
+
+        grad_later = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
+        grad_membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
+        total = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
+        target = grad_current + at
+        if not CONSTANT:
+            target += tl.full([], T - 1, tl.int64) * grad_current_step
+        for t in tl.static_range(T - 1, -1, -1):
+            g = grads[t].to(tl.float32)
+            if FORCE_LAST and t == T - 1:
+                grad_later = g
+            else:
+                step = tl.where(first >= t, g - grad_later, 0.0) * surrogate(overdrives[t], alpha, KIND)
+                grad_later = tl.where(overdrives[t] >= 0, g, grad_later)
+                grad_membrane += step
+                if grad_threshold is not None:
+                    here = (tl.arange(0, BLOCK_S) == (t if BLOCK_S > 1 else 0))[:, None]
+                    sum_threshold -= tl.where(here, tl.sum(step, axis=0)[None, :], 0.0)
+            grad_drive = grad_membrane
+            if LEAKY:
+                grad_drive = grad_membrane / tau
+                grad_membrane -= grad_drive
+            total += grad_drive
+            if not CONSTANT:
+                tl.store(target, grad_drive.to(grad_current.dtype.element_ty), mask=inside)
+                target -= grad_current_step
+        if CONSTANT:
+            tl.store(target, total.to(grad_current.dtype.element_ty), mask=inside)
+        sum_bias += total
+
+    if grad_bias is not None:
+        partial = grad_bias + tl.program_id(0) * K + kept
+        tl.store(partial, tl.sum(sum_bias, axis=0), mask=kept < K)
+    if grad_threshold is not None:
+        steps = tl.program_id(0) * BLOCK_S + tl.arange(0, BLOCK_S)
+        partials = grad_threshold + steps[:, None] * K + kept[None, :]
+        tl.store(partials, sum_threshold, mask=(kept < K)[None, :])
