@@ -1,0 +1,161 @@
+"""Kernels against `functional` on fresh random inputs: what both the interpreter and the GPU must pass.
+
+The reference runs on the CPU. Spikes must be identical; gradients agree to the precision of their dtype.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from firstspike import functional, kernels
+from firstspike.functional import ATAN, Surrogate
+
+TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of `amos`: a shape class and its options."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype = torch.float32
+    layout: str = "contiguous"
+    threshold: str = "number"
+    force_last: bool = False
+    tau: float | None = None
+    surrogate: Surrogate = ATAN
+    bias: torch.dtype | None = torch.float32
+
+    def __str__(self) -> str:
+        options = {name: value for name, value in vars(self).items() if value != getattr(Case, name, None)}
+        return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+CONV, FC, ODD = (7, 2, 16, 4, 4), (7, 4, 24), (5, 3, 7, 5, 3)
+CASES = [
+    *[Case(shape, layout=layout) for shape in (CONV, ODD) for layout in ("contiguous", "channels_last")],
+    *[Case(ODD, dtype, layout="channels_last", bias=dtype) for dtype in (torch.bfloat16, torch.float16)],
+    *[Case(ODD, layout=layout) for layout in ("transposed", "every_second", "shared_batch", "constant")],
+    *[Case(ODD, torch.bfloat16, layout="constant", tau=tau) for tau in (None, 1.7)],
+    *[Case(ODD, threshold=threshold) for threshold in ("scalar", "channel", "step", "channel_step")],
+    *[Case(ODD, surrogate=Surrogate(kind, 1.3)) for kind in ("sigmoid", "triangle", "rectangular")],
+    *[Case(FC, force_last=True, tau=tau, bias=None) for tau in (None, 2.3)],
+    Case((1, 3, 5)),
+    Case((1, 3, 5), force_last=True, threshold="channel_step"),
+    Case((2, 3, 1, 4, 4), layout="channels_last"),
+    Case((4, 3, 6, 1, 1)),
+    Case((4, 2, 6, 9), layout="channels_last"),
+    Case((4, 0, 6, 3, 3), threshold="channel_step"),
+    Case((16, 3, 5, 2, 2), torch.bfloat16),
+    Case((17, 3, 5, 2, 2), layout="channels_last", threshold="channel_step", force_last=True),
+    Case((19, 3, 5), torch.bfloat16, layout="constant", tau=3.1, threshold="channel"),
+    Case((40, 2, 3, 2, 2), tau=2.3, surrogate=Surrogate("sigmoid")),
+]
+
+
+def check_amos(case: Case, device: str) -> None:
+    """Same spikes, and the same gradients of current, bias and threshold."""
+    torch.manual_seed(seed := int.from_bytes(os.urandom(4)))
+    base, view = _current(case)
+    bias = None if case.bias is None else (torch.randn(case.shape[2]) * 0.1).to(case.bias)
+    threshold = _threshold(case)
+    grad = torch.randn(case.shape).to(case.dtype)
+
+    def run(amos: Callable[..., Tensor], device: str) -> list[Tensor]:
+        leaves = [
+            value.to(device).requires_grad_()
+            for value in (base, bias, threshold)
+            if isinstance(value, Tensor)
+        ]
+        values = iter(leaves)
+        current = view(next(values))
+        shift = None if bias is None else next(values)
+        spikes = amos(current, next(values, 1.0), case.force_last, case.tau, case.surrogate, shift)
+        assert spikes.dtype == case.dtype
+        spikes.backward(grad.to(device))
+        return [spikes.detach(), *[leaf.grad for leaf in leaves if leaf.grad is not None]]
+
+    expected, found = run(functional.amos, "cpu"), run(kernels.amos, device)
+    assert torch.equal(found[0].cpu(), expected[0]), f"spikes differ: {case}, seed {seed}"
+    for value, reference in zip(found[1:], expected[1:], strict=True):
+        close(value, reference, TOLERANCE[case.dtype], f"{case}, seed {seed}")
+
+
+def check_normalise_weight(
+    shape: tuple[int, ...], device: str, dtype: torch.dtype | None, gain: bool, channels_last: bool = False
+) -> None:
+    """Same weights, and the same gradients of weight and gain."""
+    torch.manual_seed(seed := int.from_bytes(os.urandom(4)))
+    weight, factors = torch.randn(shape) * 0.3 + 0.1, torch.rand(shape[0]) + 0.5
+    if channels_last:
+        weight = weight.movedim(1, -1).contiguous().movedim(-1, 1)
+    grad = torch.randn(shape).to(dtype or torch.float32)
+
+    def run(normalise: Callable[..., Tensor], device: str) -> list[Tensor]:
+        leaves = [value.detach().to(device).requires_grad_() for value in (weight, factors)][: 1 + gain]
+        result = normalise(leaves[0], 0.37, "channel", leaves[1] if gain else None, dtype)
+        assert result.dtype == (dtype or torch.float32)
+        assert result.stride() == weight.stride()
+        result.backward(grad.to(device))
+        return [result.detach(), *[leaf.grad for leaf in leaves if leaf.grad is not None]]
+
+    expected, found = run(functional.normalise_weight, "cpu"), run(kernels.normalise_weight, device)
+    tolerance = TOLERANCE[dtype or torch.float32]
+    for value, reference in zip(found, expected, strict=True):
+        close(value, reference, tolerance, f"{shape}, {dtype}, seed {seed}")
+
+
+def close(value: Tensor, reference: Tensor, tolerance: float, what: str) -> None:
+    """Equal up to `tolerance` of the reference's size, in the mean square and at the worst element."""
+    assert value.shape == reference.shape
+    assert value.dtype == reference.dtype
+    if not reference.numel():
+        return
+    value, reference = value.cpu().double(), reference.double()
+    error, size = value - reference, max(reference.abs().max().item(), 1e-3)
+    assert error.norm() <= tolerance * max(reference.norm().item(), 1e-3), f"gradients differ: {what}"
+    assert error.abs().max().item() <= 3 * tolerance * size, f"a gradient differs: {what}"
+
+
+def _current(case: Case) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """A leaf, and how the current of the case is a view of it."""
+    T, B, C, *positions = case.shape
+    scale = 0.7
+
+    def random(*shape: int) -> Tensor:
+        return (torch.randn(shape) * scale).to(case.dtype)
+
+    match case.layout:
+        case "contiguous":
+            return random(*case.shape), lambda leaf: leaf
+        case "channels_last":
+            return random(T, B, *positions, C), lambda leaf: leaf.movedim(-1, 2)
+        case "transposed":
+            return random(T, B, C, *reversed(positions)), lambda leaf: leaf.transpose(-1, -2)
+        case "every_second":
+            return random(2 * T, B, C, *positions), lambda leaf: leaf[::2]
+        case "shared_batch":
+            return random(T, 1, C, *positions), lambda leaf: leaf.expand(case.shape)
+        case "constant":
+            return random(B, C, *positions), lambda leaf: leaf.expand(case.shape)
+    raise ValueError(case.layout)
+
+
+def _threshold(case: Case) -> float | Tensor:
+    T, _, C, *positions = case.shape
+    ones = [1] * len(positions)
+    match case.threshold:
+        case "number":
+            return 1.0
+        case "scalar":
+            return torch.tensor(0.8)
+        case "channel":
+            return torch.rand(1, 1, C, *ones) + 0.5
+        case "step":
+            return torch.rand(T, 1, 1, *ones) + 0.5
+        case "channel_step":
+            return torch.rand(T, 1, C, *ones) + 0.5
+    raise ValueError(case.threshold)

@@ -1,0 +1,84 @@
+"""The Triton kernels on the CPU, through Triton's interpreter: `TRITON_INTERPRET=1 pytest tests/kernels`."""
+
+import importlib.util
+import os
+
+import numpy
+import pytest
+import torch
+from kernel_checks import CASES, Case, check_amos, check_normalise_weight
+
+from firstspike import kernels
+from firstspike.kernels import neuron_ops, weight
+
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1",
+        reason="needs Triton and TRITON_INTERPRET=1",
+    ),
+    pytest.mark.skipif(
+        numpy.lib.NumpyVersion(numpy.__version__) >= "2.4.0",
+        reason="Triton 3.6's interpreter takes arrays for numbers, which numpy 2.4 refuses",
+    ),
+    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_amos_equals_the_reference(case: Case) -> None:
+    check_amos(case, "cpu")
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("gain", [False, True])
+@pytest.mark.parametrize("shape", [(5, 7), (3, 4, 3, 3), (1, 1), (2, 300)])
+def test_normalised_weights_equal_the_reference(
+    shape: tuple[int, ...], gain: bool, dtype: torch.dtype | None
+) -> None:
+    check_normalise_weight(shape, "cpu", dtype, gain, channels_last=len(shape) == 4)
+
+
+def test_rows_longer_than_a_block_equal_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weight, "ROW", 64)
+    check_normalise_weight((3, 200), "cpu", torch.bfloat16, gain=True)
+
+
+def test_many_tiles_a_program_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neuron_ops, "PROGRAMS", 2)
+    monkeypatch.setattr(neuron_ops, "BACKWARD_ELEMENTS", 16)
+    for layout in ("contiguous", "channels_last"):
+        check_amos(Case((3, 5, 7, 3, 3), layout=layout, threshold="channel_step"), "cpu")
+
+
+def test_a_constant_leaf_gets_the_gradient_of_every_step() -> None:
+    current = torch.randn(3, 4).expand(5, 3, 4).requires_grad_()
+    kernels.amos(current).backward(torch.randn(5, 3, 4))
+    assert current.grad is not None
+    assert not torch.equal(current.grad[0], current.grad[1])
+
+
+def test_operators_are_well_registered() -> None:
+    """Schema, shape functions and autograd agree with what the operators do."""
+    current = torch.randn(3, 2, 4, 2, 2, requires_grad=True)
+    bias, threshold = torch.randn(4, requires_grad=True), torch.rand(3, 4, requires_grad=True)
+    arguments = (3, threshold, 0.0, False, None, "atan", 2.0, bias)
+    torch.library.opcheck(neuron_ops.amos, (current, *arguments))
+    channels_last = torch.randn(3, 2, 2, 2, 4).movedim(-1, 2).requires_grad_()
+    torch.library.opcheck(neuron_ops.amos, (channels_last, *arguments))
+    rows = torch.randn(4, 6, requires_grad=True)
+    torch.library.opcheck(weight._normalise, (rows, bias, 0.5, torch.bfloat16))
+
+
+def test_compiled_without_a_graph_break() -> None:
+    def layer(image: torch.Tensor, weights: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        effective = kernels.normalise_weight(weights, 1.0, "channel", None, torch.float32)
+        return kernels.amos((image @ effective.T).expand(3, -1, -1), bias=bias)
+
+    arguments = [torch.randn(shape, requires_grad=True) for shape in ((2, 6), (4, 6), (4,))]
+    expected = layer(*arguments)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    spikes = compiled(*arguments)
+    assert torch.equal(spikes, expected)
+    grads = torch.autograd.grad(expected.sum(), arguments), torch.autograd.grad(spikes.sum(), arguments)
+    for eager, traced in zip(*grads, strict=True):
+        torch.testing.assert_close(traced, eager)
