@@ -21,7 +21,7 @@ def list_sets() -> None:
     table = Table()
     for heading in ("name", "what", "train / test", "classes", "licence", "here"):
         # A name is there to be typed: it is never cut or wrapped.
-        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
+        table.add_column(heading, no_wrap=heading == "name")
     for entry in data.catalogue.values():
         here = entry.format == "sample" or (data.data_root() / entry.name).is_dir()
         counts = f"{entry.counts[0]:,} / {entry.counts[1]:,}"

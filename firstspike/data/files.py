@@ -50,7 +50,8 @@ def read_npz(path: Path, *names: str) -> dict[str, np.ndarray[Any, Any]]:
     """The arrays of an `.npz` (only `names` when given). An array that asks for pickle is refused: it could
     run code."""
     try:
-        with reading(path), np.load(path, allow_pickle=False) as archive:
+        # Opened here, as numpy leaves the file open when it turns out to be damaged.
+        with reading(path), path.open("rb") as file, _archive(file) as archive:
             return {name: archive[name] for name in (names or archive.files)}
     except ValueError as error:
         if "pickle" in str(error):
@@ -67,6 +68,13 @@ def read_npz(path: Path, *names: str) -> dict[str, np.ndarray[Any, Any]]:
         raise FirstspikeError(
             f"{path}: the .npz is cut short or damaged ({error}); write it again."
         ) from error
+
+
+def _archive(file: IO[bytes]) -> np.lib.npyio.NpzFile:
+    if not file.read(2) == b"PK":
+        raise ValueError("it does not begin as a zip archive does")
+    file.seek(0)
+    return np.load(file, allow_pickle=False)  # type: ignore[no-any-return]
 
 
 @contextmanager

@@ -6,6 +6,8 @@ bytes (type code 8) occur in these sets.
 
 from __future__ import annotations
 
+import math
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +31,10 @@ def read_idx(path: Path, axes: int) -> Bytes:
             f"(unsigned bytes, {axes} axes), so this is not the idx file it should be."
         )
     header = 4 + 4 * axes
-    shape = tuple(int(n) for n in np.frombuffer(raw[4 : header - len(raw[4:header]) % 4], ">u4"))
-    need = header + int(np.prod(shape, dtype=np.int64)) if len(shape) == axes else header
+    if len(raw) < header:
+        raise FirstspikeError(f"{path}: it ends inside its header of {header} bytes; fetch it again.")
+    shape = struct.unpack_from(f">{axes}I", raw, 4)
+    need = header + math.prod(shape)
     if len(raw) != need:
         raise FirstspikeError(
             f"{path}: it is {len(raw):,} bytes long (uncompressed), but its header of shape {shape} "

@@ -1,0 +1,72 @@
+"""The one door: names, paths, and what is said about those that are none."""
+
+from pathlib import Path
+
+import pytest
+
+from firstspike.data import catalogue, data_root, load
+from firstspike.errors import FirstspikeError
+
+
+def test_the_sample_needs_no_data_folder(tmp_path: Path) -> None:
+    for split, count in (("train", 5000), ("test", 1000)):
+        sample = load("fashion-mnist-sample", split, root=tmp_path / "none")
+        assert tuple(sample.images.shape) == (count, 1, 28, 28)
+        assert sample.labels.bincount().tolist() == [count // 10] * 10
+        assert sample.split == f"{split}, {count:,} images"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("cifar", "cifar10"), ("MNIST-", "mnist"), ("dvsgesture", "dvs-gesture")]
+)
+def test_an_unknown_name_is_quoted_with_the_nearest_ones(given: str, meant: str) -> None:
+    with pytest.raises(FirstspikeError, match=f"no data set '{given}'; did you mean .*{meant}"):
+        load(given)
+
+
+def test_a_set_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(FirstspikeError, match=r"mnist is not at .*firstspike data get mnist"):
+        load("mnist", root=tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [{"split": "validation"}, {"integrate": "frames"}, {"T": 0}])
+def test_wrong_options_are_refused(wrong) -> None:
+    with pytest.raises(FirstspikeError, match="expected"):
+        load("fashion-mnist-sample", **wrong)
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar10", "cifar100", "dvs-gesture"])
+def test_an_unreadable_folder_is_one_clear_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, *args: object, **options: object) -> bool:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    (tmp_path / name).mkdir()
+    # Tests may run as root, whom no permission stops.
+    for method in ("is_file", "is_dir", "glob", "stat", "open"):
+        monkeypatch.setattr(Path, method, refuse)
+    with pytest.raises(FirstspikeError, match=f"{name}: it may not be read"):
+        load(name, root=tmp_path, T=2)
+
+
+def test_the_root_is_the_variable_or_a_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FIRSTSPIKE_DATA", str(tmp_path))
+    assert data_root() == tmp_path
+    monkeypatch.delenv("FIRSTSPIKE_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert data_root() == tmp_path / "cache/firstspike"
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert data_root().parts[-3:] == ("Library", "Caches", "firstspike")
+
+
+def test_every_class_has_a_name_of_its_own() -> None:
+    assert {name: len(set(entry.classes)) for name, entry in catalogue.items()} == {
+        "mnist": 10,
+        "fashion-mnist": 10,
+        "cifar10": 10,
+        "cifar100": 100,
+        "dvs-gesture": 11,
+        "fashion-mnist-sample": 10,
+    }
