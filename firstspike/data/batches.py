@@ -180,5 +180,5 @@ class Batches:
         """In the shape and type that the network takes: event frames become time-major."""
         images = images.to(self.dtype)
         if self.dataset.is_events:
-            return images.view(len(images), -1, *self.dataset.input_shape).transpose(0, 1).contiguous()
+            return images.view(len(images), *self.dataset.images.shape[1:]).transpose(0, 1).contiguous()
         return images

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -18,7 +20,7 @@ def thin(counts: Tensor, rows: Tensor, most: float) -> Tensor:
     """
     kept = 1 - most * rows[:, Column.DROP]
     seed = (rows[:, Column.DROP_SEED] * 2**24).long()
-    noise = hashed_uniform(seed, counts[0].numel()).view_as(counts)
+    noise = hashed_uniform(seed, math.prod(counts.shape[1:])).view_as(counts)
     return torch.where(counts > 0, (counts * kept[:, None, None, None] + noise).floor(), 0.0)
 
 
