@@ -5,7 +5,8 @@ from firstspike.models.check import LayerCount, OneSpikeReport, one_spike_check
 from firstspike.models.config import NetworkConfig, Pooling
 from firstspike.models.grammar import parse
 from firstspike.models.network import Network, State, Step
-from firstspike.models.storage import load, save
+from firstspike.models.storage import load, load_either, save
+from firstspike.models.twin import Twin, start_from
 from firstspike.models.zoo import ZOO, resolve
 
 __all__ = [
@@ -17,11 +18,14 @@ __all__ = [
     "Pooling",
     "State",
     "Step",
+    "Twin",
     "build",
     "build_from",
     "load",
+    "load_either",
     "one_spike_check",
     "parse",
     "resolve",
     "save",
+    "start_from",
 ]

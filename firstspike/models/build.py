@@ -1,5 +1,6 @@
 """From an architecture to a network."""
 
+import math
 from typing import Any
 
 from torch import nn
@@ -42,9 +43,8 @@ def build_from(config: NetworkConfig) -> Network:
             case Pool():
                 layers.append(pool(token.size))
             case Dense():
-                inputs = given[0] * given[1] * given[2] if len(given) == 3 else given[0]
                 last = index == len(tokens) - 1
-                linear = Linear(inputs, token.neurons, config.T, config.normalisation)
+                linear = Linear(math.prod(given), token.neurons, config.T, config.normalisation)
                 layers.append(
                     (Readout if last else Spiking)(linear, AMOS(config.neuron, token.neurons, config.T))
                 )

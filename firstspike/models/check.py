@@ -1,5 +1,6 @@
 """Does every neuron fire at most once? Verified on real data, layer by layer."""
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -52,7 +53,8 @@ def one_spike_check(net: Network, raises: bool = True) -> Iterator[OneSpikeRepor
     """Watch the forward passes inside the block, and verify the one-spike property of every layer.
 
     A neuron fires at most once, and exactly once while training (where the last step is forced); an average
-    pool then sums to 1 over time. Max pooling breaks this, and the report names the layer.
+    pool then sums to 1 over time. Max pooling breaks this, and the report names the layer. A pool in front of
+    all neurons is left out: what it pools is the input, which need not be spikes.
 
         with one_spike_check(net) as report:
             net(images)
@@ -73,9 +75,9 @@ def one_spike_check(net: Network, raises: bool = True) -> Iterator[OneSpikeRepor
 
         return layer.register_forward_hook(count)
 
-    watched = [
-        pair for pair in zip(net.names, net.layers, strict=True) if isinstance(pair[1], Spiking | AvgPool2d)
-    ]
+    named = zip(net.names, net.layers, strict=True)
+    after_input = itertools.dropwhile(lambda pair: not isinstance(pair[1], Spiking), named)
+    watched = [(name, layer) for name, layer in after_input if isinstance(layer, Spiking | AvgPool2d)]
     handles = [watch(name, layer) for name, layer in watched]
     try:
         yield report

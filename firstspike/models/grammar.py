@@ -48,6 +48,8 @@ class Dense:
 
 
 Token = Conv | Pool | Dense
+_Placed = tuple[Token, int]
+"""A token and where it stands in the string."""
 
 _TOKEN = re.compile(r"C(?P<channels>\d+)K(?P<kernel>\d+)|P(?P<size>\d+)|FC(?P<neurons>\d+)")
 _REPEAT = re.compile(r"\*(\d+)")
@@ -62,17 +64,18 @@ def parse(spec: str) -> list[Token]:
     tokens, end = _sequence(spec, 0, depth=0)
     if end < len(spec):
         _refuse(spec, end, "expected '-' or the end here")
-    if not isinstance(tokens[-1], Dense):
-        _refuse(spec, len(spec) - 1, "the last layer is the output and must be FC{classes}")
-    for before, after in itertools.pairwise(tokens):
+    last, place = tokens[-1]
+    if not isinstance(last, Dense):
+        _refuse(spec, place, "the last layer is the output and must be FC{classes}")
+    for (before, _), (after, place) in itertools.pairwise(tokens):
         if isinstance(before, Dense) and not isinstance(after, Dense):
-            _refuse(spec, spec.index(str(before)), f"{after} cannot follow the fully connected {before}")
-    return tokens
+            _refuse(spec, place, f"{after} cannot follow the fully connected {before}")
+    return [token for token, _ in tokens]
 
 
-def _sequence(spec: str, start: int, depth: int) -> tuple[list[Token], int]:
+def _sequence(spec: str, start: int, depth: int) -> tuple[list[_Placed], int]:
     """Tokens and groups joined by '-' from `start`; also where they end."""
-    tokens: list[Token] = []
+    tokens: list[_Placed] = []
     position = start
     while True:
         part, position = (
@@ -86,7 +89,7 @@ def _sequence(spec: str, start: int, depth: int) -> tuple[list[Token], int]:
         position += 1
 
 
-def _group(spec: str, start: int, depth: int) -> tuple[list[Token], int]:
+def _group(spec: str, start: int, depth: int) -> tuple[list[_Placed], int]:
     if depth > 8:
         _refuse(spec, start, "groups are nested more than 8 deep")
     tokens, end = _sequence(spec, start + 1, depth + 1)
@@ -98,7 +101,7 @@ def _group(spec: str, start: int, depth: int) -> tuple[list[Token], int]:
     return tokens * int(repeat[1]), repeat.end()
 
 
-def _token(spec: str, start: int) -> tuple[list[Token], int]:
+def _token(spec: str, start: int) -> tuple[list[_Placed], int]:
     match = _TOKEN.match(spec, start)
     if not match:
         _refuse(spec, start, "expected C{channels}K{kernel}, P{size}, FC{neurons} or a group {...}*n here")
@@ -107,7 +110,7 @@ def _token(spec: str, start: int) -> tuple[list[Token], int]:
         _refuse(spec, start, f"the sizes in {match[0]} must be at least 1")
     kinds: list[type[Conv | Pool | Dense]] = [Conv, Pool, Dense]
     kind = next(kind for kind in kinds if set(values) == set(kind.__dataclass_fields__))
-    return [kind(**values)], match.end()
+    return [(kind(**values), start)], match.end()
 
 
 def _refuse(spec: str, position: int, reason: str) -> NoReturn:

@@ -125,17 +125,22 @@ class Network(nn.Module):
     def encode(self, x: Tensor) -> Tensor:
         """Input currents or spikes `[T, B, C, H, W]` (T-1 frames while training, see the class)."""
         frames = self.T - 1 if self.training and self.skip_last_frame else self.T
-        x = self.prepare(x, events=self.config.encoding == "frames")
         match self.config.encoding:
             case "direct":
-                return direct(x, frames)
-            case "latency":
-                return latency(x, self.T)[:frames]
+                return direct(self.prepare(x, events=False), frames)
+            case "latency":  # read off the pixels before the compute dtype rounds them
+                return self._cast(latency(self._standardise(x, events=False), self.T)[:frames])
             case "frames":
-                return x[:frames]
+                return self.prepare(x, events=True)[:frames]
 
     def prepare(self, x: Tensor, events: bool) -> Tensor:
         """Check the input's shape, standardise it and bring it to the compute dtype."""
+        return self._cast(self._standardise(x, events))
+
+    def _cast(self, x: Tensor) -> Tensor:
+        return x if self.compute_dtype is None else x.to(self.compute_dtype)
+
+    def _standardise(self, x: Tensor, events: bool) -> Tensor:
         shape = self.config.input_shape
         lead = ["T", "B"] if events else ["B"]
         wrong_steps = events and x.dim() > 0 and x.shape[0] != self.T
@@ -151,17 +156,16 @@ class Network(nn.Module):
             raise FirstspikeError(
                 f"The input must be floating point, not {x.dtype}: for images, x.float() / 255."
             )
-        x = (x - self.input_mean) / self.input_std if self.config.standardises else x
-        return x if self.compute_dtype is None else x.to(self.compute_dtype)
+        return (x - self.input_mean) / self.input_std if self.config.standardises else x
 
     def start(self, x: Tensor) -> State:
         """The state before the first step, for images `[B, C, H, W]` (or any one event frame of that shape).
 
         Under direct encoding the first layer's current is worked out here, once.
         """
-        if self.training:
-            raise FirstspikeError("Stepping is for inference: call net.eval() first.")
-        source = self.prepare(x, events=False)
+        self._check_stepping()
+        latent = self.config.encoding == "latency"
+        source = self._standardise(x, events=False) if latent else self.prepare(x, events=False)
         first = self.layers[0]
         constant = None
         if self.config.encoding == "direct" and isinstance(first, Spiking):
@@ -177,6 +181,7 @@ class Network(nn.Module):
                 encoding says; event frames have to be given.
             state: from `start`, or from the step before.
         """
+        self._check_stepping()
         if state.t >= self.T:
             raise FirstspikeError(f"This network runs for T = {self.T} steps, and all of them are done.")
         if x_t is None and self.config.encoding == "frames":
@@ -198,12 +203,16 @@ class Network(nn.Module):
         membrane = neurons[-1].membrane if neurons[-1] else spikes
         return Step(spikes, membrane), state._replace(t=state.t + 1, neurons=tuple(neurons))
 
+    def _check_stepping(self) -> None:
+        if self.training:
+            raise FirstspikeError("Stepping is for inference: call net.eval() first.")
+
     def _frame(self, x_t: Tensor | None, state: State) -> Tensor:
         """The encoded frame of this step."""
         if x_t is not None:
             return self.prepare(x_t, events=False)
         if self.config.encoding == "latency":
-            return latency(state.source, self.T)[state.t]
+            return self._cast(latency(state.source, self.T)[state.t])
         return state.source
 
     def fuse(self) -> "Network":
@@ -212,6 +221,7 @@ class Network(nn.Module):
             layer.fuse() if isinstance(layer, Spiking) else copy.deepcopy(layer) for layer in self.layers
         ]
         fused = Network(layers, self.config.fused())
+        fused.input_mean, fused.input_std = self.input_mean.clone(), self.input_std.clone()
         fused.compute_dtype = self.compute_dtype
         return fused.eval()
 

@@ -1,5 +1,6 @@
 """Networks as files: a folder with `model.safetensors` and `config.json`, never pickle."""
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -13,6 +14,7 @@ from firstspike.errors import FirstspikeError
 from firstspike.models.build import build_from
 from firstspike.models.config import NetworkConfig
 from firstspike.models.network import Network
+from firstspike.models.twin import Twin
 
 FORMAT = 1
 """Raised whenever a file of the older kind could no longer be read rightly."""
@@ -20,32 +22,47 @@ FORMAT = 1
 CONFIG_NAME, WEIGHTS_NAME = "config.json", "model.safetensors"
 
 
-def save(net: Network, folder: str | Path) -> Path:
-    """Write the network to a folder; each file appears whole or not at all."""
+def save(net: Network | Twin, folder: str | Path) -> Path:
+    """Write a network, or a ReLU twin, to a folder; each file appears whole or not at all."""
     from firstspike import __version__
 
-    build_from(net.config).load_state_dict(net.state_dict())  # refuse now what could not be loaded later
+    unit = "spike"
+    if isinstance(net, Twin):
+        unit, net = "relu", net.net
     folder = Path(folder)
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}
+    with torch.device("meta"):  # refuse now what could not be loaded later, without memory or random numbers
+        check_weights(build_from(net.config), tensors, folder / WEIGHTS_NAME)
+    weights, config = folder / f"{WEIGHTS_NAME}.part", folder / f"{CONFIG_NAME}.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        weights = folder / f"{WEIGHTS_NAME}.part"
-        save_file(
-            {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}, weights
-        )
-        config = folder / f"{CONFIG_NAME}.part"
-        written = {"format": FORMAT, "firstspike": __version__, "network": to_dict(net.config)}
+        save_file(tensors, weights)
+        written = {"format": FORMAT, "firstspike": __version__, "unit": unit, "network": to_dict(net.config)}
         config.write_text(json.dumps(written, indent=2) + "\n")
         os.replace(weights, folder / WEIGHTS_NAME)
         os.replace(config, folder / CONFIG_NAME)
-    except OSError as error:
-        raise FirstspikeError(f"Could not save the model to {folder}: {error.strerror or error}.") from error
+    except (SafetensorError, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FirstspikeError(f"Could not save the model to {folder}: {reason}.") from error
+    finally:
+        for part in (weights, config):
+            with contextlib.suppress(OSError):
+                part.unlink()
     return folder
 
 
 def load(folder: str | Path) -> Network:
     """Read a network that `save` wrote, ready for inference (`net.train()` for more training)."""
+    net = load_either(folder)
+    if isinstance(net, Twin):
+        raise FirstspikeError(f"{folder} holds a ReLU twin, not a spiking network: read it with load_either.")
+    return net
+
+
+def load_either(folder: str | Path) -> Network | Twin:
+    """Read a network or a ReLU twin, whichever the folder holds."""
     folder = Path(folder)
-    config = read_config(folder)
+    unit, config = read_config(folder)
     path = folder / WEIGHTS_NAME
     try:
         weights = load_file(path)
@@ -55,14 +72,16 @@ def load(folder: str | Path) -> Network:
         ) from error
     except (SafetensorError, OSError) as error:
         raise FirstspikeError(f"{path} is damaged or cut short ({error}): copy or save it again.") from error
-    net = build_from(config)
+    with torch.random.fork_rng(devices=[]):  # drawing the weights that are replaced must not be felt outside
+        net = build_from(config)
     check_weights(net, weights, path)
+    net.to(next(iter(weights.values())).dtype)
     net.load_state_dict(weights)
-    return net.eval()
+    return Twin(net).eval() if unit == "relu" else net.eval()
 
 
-def read_config(folder: Path) -> NetworkConfig:
-    """The configuration of a saved model."""
+def read_config(folder: Path) -> tuple[str, NetworkConfig]:
+    """The units (`spike` or `relu`) and the configuration of a saved model."""
     path = folder / CONFIG_NAME
     try:
         written = json.loads(path.read_text())
@@ -80,7 +99,7 @@ def read_config(folder: Path) -> NetworkConfig:
             "load it with the version that wrote it."
         )
     try:
-        return from_dict(NetworkConfig, written.get("network"))
+        return written.get("unit", "spike"), from_dict(NetworkConfig, written.get("network"))
     except FirstspikeError as error:
         raise FirstspikeError(f"{path}: {error}") from error
 
@@ -93,6 +112,8 @@ def check_weights(net: Network, weights: dict[str, torch.Tensor], path: Path) ->
             raise FirstspikeError(f"{path} lacks the tensor {name!r} that its configuration asks for.")
         if name not in expected:
             raise FirstspikeError(f"{path} has a tensor {name!r} that its configuration does not know.")
+        if not weights[name].is_floating_point():
+            raise FirstspikeError(f"{path}: {name!r} is not floating point but {weights[name].dtype}.")
         if weights[name].shape != expected[name].shape:
             raise FirstspikeError(
                 f"{path}: {name!r} has shape {list(weights[name].shape)}, but its configuration says "

@@ -1,0 +1,46 @@
+"""The ReLU twin: the same synapses with ReLU units between them, run once instead of over time."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from firstspike.models.config import NetworkConfig
+from firstspike.models.network import Network
+from firstspike.nn import Spiking
+
+
+class Twin(nn.Module):
+    """The conventional network of a spiking one: `[B, C, H, W]` in, logits `[B, classes]` out.
+
+    It shares the layout of the spiking network's parameters, so either can start from the other's weights.
+    Event frames `[T, B, C, H, W]` are averaged over time. Neurons' thresholds take no part.
+    """
+
+    def __init__(self, net: Network) -> None:
+        super().__init__()
+        self.net = net
+
+    @property
+    def config(self) -> NetworkConfig:
+        return self.net.config
+
+    def forward(self, x: Tensor) -> Tensor:
+        activity = self.net.prepare(x.mean(0) if self.config.encoding == "frames" else x, events=False)[None]
+        for layer in self.net.layers[:-1]:
+            activity = F.relu(layer.synapse(activity)) if isinstance(layer, Spiking) else layer(activity)
+        logits: Tensor = self.net.readout.synapse(activity)[0]
+        return logits.float()
+
+
+def start_from(net: Network, source: Network | Twin) -> None:
+    """Start a network from the weights, gains and biases of another of the same architecture.
+
+    Thresholds and batch statistics stay as they are: a ReLU unit's do not carry over.
+    """
+    donor = source.net if isinstance(source, Twin) else source
+    own = net.state_dict()
+    carried = {
+        name: value
+        for name, value in donor.state_dict().items()
+        if name in own and name.rsplit(".", 1)[-1] in ("weight", "gain", "bias")
+    }
+    net.load_state_dict({**own, **carried})

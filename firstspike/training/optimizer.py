@@ -1,0 +1,142 @@
+"""Optimisers, and which of them trains which parameter."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from firstspike.errors import FirstspikeError
+from firstspike.nn import Synapse
+from firstspike.training.muon import Muon
+
+OptimizerKind = Literal["sgd", "adamw", "muon"]
+ScheduleKind = Literal["cosine", "constant"]
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """How weights are updated."""
+
+    kind: OptimizerKind = "sgd"
+    """SGD with Nesterov momentum; AdamW; or Muon on hidden convolutions with AdamW on all else."""
+    lr: float = 0.1
+    """Peak learning rate (of AdamW, under muon)."""
+    momentum: float = 0.9
+    """Momentum of SGD."""
+    weight_decay: float = 0.0
+    """Decay of weights; gains, biases and thresholds are not decayed."""
+    beta2: float = 0.999
+    """AdamW's second beta."""
+    muon_lr: float = 0.04
+    """Peak learning rate of Muon."""
+    muon_momentum: float = 0.95
+    """Momentum of Muon."""
+    muon_dense: bool = False
+    """Train hidden fully connected weights by Muon too."""
+    clip: float = 0.0
+    """Largest norm of the whole gradient; 0 does not clip."""
+    ema: float = 0.0
+    """Decay of the moving average of weights that is evaluated and saved; 0 keeps none."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(OptimizerKind):
+            raise FirstspikeError(f"Unknown optimiser {self.kind!r}: choose sgd, adamw or muon.")
+        if not (self.lr > 0 and self.muon_lr > 0):
+            raise FirstspikeError(f"Learning rates must be positive, not {self.lr} and {self.muon_lr}.")
+        if not 0 <= self.ema < 1:
+            raise FirstspikeError(f"The moving average's decay lies in [0, 1), not {self.ema}.")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the learning rate changes over the run."""
+
+    kind: ScheduleKind = "cosine"
+    """Fall along a half cosine, or stay."""
+    warmup: float = 0.5
+    """Epochs of linear rise at the start."""
+    final: float = 0.0
+    """What the cosine ends at, as a share of the peak."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(ScheduleKind):
+            raise FirstspikeError(f"Unknown schedule {self.kind!r}: choose cosine or constant.")
+
+    def factor(self, epoch: float, epochs: float) -> float:
+        """The share of the peak learning rate at a (fractional) epoch."""
+        if epoch < self.warmup:
+            return epoch / self.warmup
+        if self.kind == "constant":
+            return 1.0
+        progress = (epoch - self.warmup) / max(epochs - self.warmup, 1e-9)
+        return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
+
+
+def make_optimizers(net: nn.Module, config: OptimizerConfig) -> list[Optimizer]:
+    """The optimisers of a network: one, or Muon and AdamW. Each group remembers its peak rate as `peak`."""
+    weights, others, matrices = [], [], []
+    synapses = [module for module in net.modules() if isinstance(module, Synapse)]
+    hidden = {id(synapse.weight): synapse.weight.dim() for synapse in synapses[1:-1]}
+    decayed = {id(synapse.weight) for synapse in synapses}
+    for parameter in net.parameters():
+        dims = hidden.get(id(parameter), 0)
+        if config.kind == "muon" and (dims == 4 or (dims == 2 and config.muon_dense)):
+            matrices.append(parameter)
+        elif id(parameter) in decayed:
+            weights.append(parameter)
+        else:
+            others.append(parameter)
+    groups = [
+        {"params": weights, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    optimizers: list[Optimizer] = []
+    if config.kind == "sgd":
+        optimizers.append(torch.optim.SGD(groups, config.lr, config.momentum, nesterov=config.momentum > 0))
+    else:
+        fused = next(net.parameters()).device.type == "cuda"
+        optimizers.append(torch.optim.AdamW(groups, config.lr, (0.9, config.beta2), fused=fused))
+    if matrices:
+        optimizers.append(Muon(matrices, config.muon_lr, config.muon_momentum, config.weight_decay))
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["peak"] = group["lr"]
+    return optimizers
+
+
+def set_rate(optimizers: list[Optimizer], factor: float) -> None:
+    """Set every group to `factor` of its peak rate."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group["peak"] * factor
+
+
+class MovingAverage:
+    """An exponential moving average of a network's parameters; its buffers are taken as they are.
+
+    The decay rises from 0 in the first steps, so that the random start is soon forgotten.
+    """
+
+    def __init__(self, net: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.updates = 0
+        self.values = [parameter.detach().clone() for parameter in net.parameters()]
+
+    @torch.no_grad()
+    def update(self, net: nn.Module) -> None:
+        self.updates += 1
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        torch._foreach_lerp_(self.values, [p.detach() for p in net.parameters()], 1 - decay)
+
+    @torch.no_grad()
+    def swap(self, net: nn.Module) -> None:
+        """Exchange the network's parameters with the average; again to change back."""
+        kept: list[Tensor] = []
+        for parameter, value in zip(net.parameters(), self.values, strict=True):
+            kept.append(parameter.detach().clone())
+            parameter.copy_(value)
+        self.values = kept

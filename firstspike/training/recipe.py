@@ -1,0 +1,126 @@
+"""A recipe: everything that decides how a run comes out, as typed values."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from firstspike.data import Augment, Dataset, standardisation
+from firstspike.errors import FirstspikeError
+from firstspike.functional.encoding import Encoding
+from firstspike.models import NetworkConfig, Pooling
+from firstspike.nn import Neuron, Normalisation
+from firstspike.training.loss import Decoder, Loss
+from firstspike.training.optimizer import OptimizerConfig, Schedule
+
+Precision = Literal["auto", "float32", "bfloat16"]
+Unit = Literal["spike", "relu"]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """What to train on."""
+
+    name: str = "fashion-mnist-sample"
+    """A data set's name (see `firstspike data list`), or the path of a folder of images or an .npz file."""
+    validation: float = 0.0
+    """Share (below 1) or number of training samples held out, class-balanced, to choose settings by."""
+    validation_seed: int = 0
+    """Which samples are held out; apart from the run's seed, so that seeds share their validation set."""
+    standardise: bool = True
+    """Bring each input channel to mean 0 and deviation 1 (images under direct encoding)."""
+    integrate: Literal["duration", "count"] = "duration"
+    """Cut events into T frames of equal duration, or of equal event count."""
+
+
+@dataclass(frozen=True)
+class NetConfig:
+    """Which network."""
+
+    architecture: str = "SCNN5"
+    """A name of the zoo, or an architecture string such as C20K5-P2-FC1000-FC10."""
+    unit: Unit = "spike"
+    """Spiking neurons, or the network's ReLU twin."""
+    pooling: Pooling = "average"
+    """Average pooling, or max pooling as the ablation's baseline."""
+    dropout: float = 0.0
+    """Dropout rate after hidden fully connected layers, one mask for all steps."""
+    start_from: str | None = None
+    """A run or model folder whose weights to start from: for example a trained ReLU twin's."""
+    teacher: str | None = None
+    """A run or model folder to distil from (see loss.distil)."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training run, whole."""
+
+    name: str = "fashion-mnist-sample"
+    """Name of the recipe."""
+    summary: str = "SCNN5 on the shipped sample of Fashion-MNIST: the first run"
+    """What it is for, in a line."""
+    epochs: int = 12
+    """Passes over the training set."""
+    batch_size: int = 64
+    """Samples a step, over all processes."""
+    T: int = 8
+    """Time steps."""
+    seed: int = 0
+    """Seed of the initial weights, the order of the samples, augmentation and dropout."""
+    encoding: Encoding = "direct"
+    """How the input becomes current: images `direct` or by `latency`, event `frames` as they are."""
+    precision: Precision = "auto"
+    """What synapses compute in; auto is bfloat16 on CUDA and float32 elsewhere."""
+    data: DataConfig = field(default_factory=DataConfig)
+    augment: Augment = field(default_factory=Augment)
+    network: NetConfig = field(default_factory=NetConfig)
+    neuron: Neuron = field(default_factory=Neuron)
+    normalisation: Normalisation = field(default_factory=Normalisation)
+    decoder: Decoder = field(default_factory=Decoder)
+    loss: Loss = field(default_factory=Loss)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    schedule: Schedule = field(default_factory=Schedule)
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch_size < 1:
+            raise FirstspikeError(
+                f"A run needs at least one epoch and one sample a step, not epochs={self.epochs} and "
+                f"batch_size={self.batch_size}."
+            )
+        if self.T < 2 and self.network.unit == "spike":
+            raise FirstspikeError(
+                f"Training forces the last step, so T = {self.T} leaves nothing to learn from: take T of 2 or more."
+            )
+        if self.loss.threshold and self.loss.first_step >= self.T - 1:
+            raise FirstspikeError(
+                f"loss.first_step is {self.loss.first_step}, but the threshold loss looks at steps 0 to "
+                f"{self.T - 2}: take a smaller one."
+            )
+        if self.loss.distil and not self.network.teacher:
+            raise FirstspikeError(
+                "loss.distil needs a teacher: give network.teacher the folder of a trained model."
+            )
+
+    def network_config(self, train: Dataset) -> NetworkConfig:
+        """The network this recipe trains on the data set `train`."""
+        if train.is_events != (self.encoding == "frames"):
+            kind, right = ("events", "frames") if train.is_events else ("images", "direct or latency")
+            raise FirstspikeError(
+                f"{train.name} is made of {kind}: set encoding to {right}, not {self.encoding}."
+            )
+        mean, std = (0.0,), (1.0,)
+        if self.data.standardise and self.encoding == "direct":
+            mean, std = standardisation(train)  # type: ignore[assignment]
+        # A ReLU unit's variance is kept by sqrt(2 / N), which is the spiking rule at two steps.
+        T = self.T if self.network.unit == "spike" else 2
+        return NetworkConfig(
+            architecture=self.network.architecture,
+            input_shape=train.input_shape,
+            T=T,
+            classes=len(train.classes),
+            encoding=self.encoding,
+            neuron=self.neuron,
+            normalisation=self.normalisation,
+            pooling=self.network.pooling,
+            dropout=self.network.dropout,
+            input_mean=mean,
+            input_std=std,
+        )

@@ -1,0 +1,200 @@
+"""All that changes while a network trains, in one place that can be saved and restored."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from firstspike.data import Batch, Batches, Dataset, hold_out, load
+from firstspike.errors import FirstspikeError
+from firstspike.functional.decoding import mean_membrane
+from firstspike.models import Network, Twin, build_from, load_either, start_from
+from firstspike.nn import Output
+from firstspike.training.distributed import Place
+from firstspike.training.loss import logits_loss, spiking_loss
+from firstspike.training.optimizer import MovingAverage, make_optimizers, set_rate
+from firstspike.training.recipe import Recipe
+
+
+class Trainer:
+    """A network being trained by a recipe: data, network, optimisers, moving average and position.
+
+    Args:
+        model: a network of the user's own to train instead of the recipe's; any module that takes a batch's
+            images and gives an `Output` (or logits, for `unit="relu"`).
+    """
+
+    def __init__(self, recipe: Recipe, place: Place, model: nn.Module | None = None) -> None:
+        self.recipe, self.place = recipe, place
+        torch.manual_seed(recipe.seed)
+        self.train_set, self.validation_set = training_sets(recipe)
+        self.config = recipe.network_config(self.train_set)
+        self.model = (model or make_model(recipe, self.train_set)).to(place.device).train()
+        self.network = self.model.net if isinstance(self.model, Twin) else self.model
+        fast = recipe.precision == "bfloat16" or (recipe.precision == "auto" and place.device.type == "cuda")
+        self.compute_dtype = torch.bfloat16 if fast else None
+        if isinstance(self.network, Network):
+            self.network.compute_dtype = self.compute_dtype
+        self.wrapped = place.wrap(self.model)
+        self.optimizers = make_optimizers(self.model, recipe.optimizer)
+        self.average = MovingAverage(self.model, recipe.optimizer.ema) if recipe.optimizer.ema else None
+        self.teacher = load_teacher(recipe, place)
+        self.batches = Batches(
+            self.train_set,
+            recipe.batch_size,
+            seed=recipe.seed,
+            augment=recipe.augment,
+            device=place.device,
+            rank=place.rank,
+            world=place.world,
+        )
+        self.epoch = self.step = 0
+        self.meter = Meter(place)
+        # Each process draws its own dropout masks; the weights above are the same in all of them.
+        torch.manual_seed(recipe.seed + 1_000_003 * place.rank)
+        torch.backends.cudnn.benchmark = True
+
+    @property
+    def steps_taken(self) -> int:
+        return self.epoch * len(self.batches) + self.step
+
+    def train_step(self, batch: Batch) -> None:
+        """Forward, loss, backward, update."""
+        recipe = self.recipe
+        position = self.epoch + self.step / len(self.batches)
+        set_rate(self.optimizers, recipe.schedule.factor(position, recipe.epochs))
+        output = self.wrapped(self.to_format(batch.images))
+        loss = self.loss(output, batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if recipe.optimizer.clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), recipe.optimizer.clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        if self.average:
+            self.average.update(self.model)
+        self.meter.add(loss, output, batch)
+        self.step += 1
+
+    def zero_grad(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+
+    def loss(self, output: Output | Tensor, batch: Batch) -> Tensor:
+        """The recipe's loss for a batch."""
+        recipe = self.recipe
+        teacher = None
+        if self.teacher is not None:
+            with torch.no_grad():
+                answer = self.teacher(self.to_format(batch.images))
+                teacher = mean_membrane(answer.membrane) if isinstance(answer, Output) else answer
+        if isinstance(output, Output):
+            threshold = self.output_threshold(output)
+            return spiking_loss(output, batch, recipe.loss, recipe.decoder, threshold, teacher)
+        return logits_loss(output, batch, recipe.loss, teacher)
+
+    def output_threshold(self, output: Output) -> float | Tensor:
+        if isinstance(self.network, Network):
+            return self.network.readout.neuron.threshold_for(output.membrane[: len(output.spikes) - 1])
+        return self.recipe.neuron.threshold
+
+    def to_format(self, images: Tensor) -> Tensor:
+        """Channels-last on CUDA, where convolutions are fastest that way."""
+        if images.device.type == "cuda" and images.dim() == 4:
+            return images.to(memory_format=torch.channels_last)
+        return images
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the rest of the run depends on."""
+        return {
+            "epoch": self.epoch,
+            "step": self.step,
+            "model": dict(self.model.state_dict()),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "average": self.average and {"updates": self.average.updates, "values": self.average.values},
+            "meter": self.meter.sums,
+            "random": torch.get_rng_state(),
+            "cuda_random": torch.cuda.get_rng_state(self.place.device) if self.on_cuda else None,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from what `state` returned."""
+        self.epoch, self.step = state["epoch"], state["step"]
+        self.model.load_state_dict(state["model"])
+        for optimizer, values in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(values)
+        if self.average and state["average"]:
+            self.average.updates = state["average"]["updates"]
+            self.average.values = [value.to(self.place.device) for value in state["average"]["values"]]
+        self.meter.sums = state["meter"].to(self.place.device)
+        torch.set_rng_state(state["random"])
+        if self.on_cuda and state["cuda_random"] is not None:
+            torch.cuda.set_rng_state(state["cuda_random"], self.place.device)
+
+    @property
+    def on_cuda(self) -> bool:
+        return self.place.device.type == "cuda"
+
+
+class Meter:
+    """Running sums over an epoch, kept on the device: reading them is what waits for it."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.reset()
+
+    def reset(self) -> None:
+        self.sums = torch.zeros(4, dtype=torch.float64, device=self.place.device)
+
+    @torch.no_grad()
+    def add(self, loss: Tensor, output: Output | Tensor, batch: Batch) -> None:
+        if isinstance(output, Output):
+            times = output.spike_times
+            label, steps = times.argmin(1), times.amin(1).double() + 1
+        else:
+            label, steps = output.argmax(1), torch.ones((), device=loss.device).expand(len(output))
+        correct = (label == batch.labels).sum()
+        count = torch.full((), len(batch.labels), device=loss.device)
+        self.sums += torch.stack([loss.detach() * count, correct, steps.sum(), count]).double()
+
+    def read(self) -> dict[str, float]:
+        """Mean loss, accuracy in percent and mean steps of the epoch so far, over all processes."""
+        loss, correct, steps, count = self.place.sum(self.sums.clone()).tolist()
+        count = max(count, 1)
+        return {"loss": loss / count, "accuracy": 100 * correct / count, "steps": steps / count}
+
+
+def training_sets(recipe: Recipe) -> tuple[Dataset, Dataset | None]:
+    """The training set, and what the recipe holds out of it."""
+    T = recipe.T if recipe.encoding == "frames" else None
+    whole = load(recipe.data.name, "train", T=T, integrate=recipe.data.integrate)
+    if not recipe.data.validation:
+        return whole, None
+    return hold_out(whole, recipe.data.validation, recipe.data.validation_seed)
+
+
+def make_model(recipe: Recipe, train_set: Dataset) -> nn.Module:
+    """The recipe's network or ReLU twin, from scratch or from another's weights."""
+    net = build_from(recipe.network_config(train_set))
+    if recipe.network.start_from:
+        start_from(net, load_either(model_folder(recipe.network.start_from)))
+        net.train()
+    return Twin(net) if recipe.network.unit == "relu" else net
+
+
+def load_teacher(recipe: Recipe, place: Place) -> nn.Module | None:
+    """The network to distil from, where the recipe does."""
+    if not recipe.loss.distil:
+        return None
+    teacher = load_either(model_folder(str(recipe.network.teacher))).to(place.device)
+    return teacher.eval().requires_grad_(False)
+
+
+def model_folder(folder: str) -> Path:
+    """The model in a run folder, or the folder itself if it is a model's."""
+    path = Path(folder)
+    if not path.exists():
+        raise FirstspikeError(
+            f"There is no folder {folder}: give that of a finished run, or of a saved model."
+        )
+    return path / "model" if (path / "model").is_dir() else path
