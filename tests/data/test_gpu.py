@@ -1,0 +1,51 @@
+"""On a CUDA device: the same samples, no wait for the host, and a batch inside a CUDA graph."""
+
+import pytest
+import torch
+
+from firstspike.data import Augment, Batches, load
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+HEAVY = Augment(
+    crop=2, flip=True, cutout=8, erase=0.5, mixup=0.4, cutmix=1.0, trivial=True, shift=1, scale=0.1
+)
+
+
+@pytest.mark.parametrize("limit", [2**33, 0])
+def test_a_device_sees_what_the_cpu_sees(limit: int) -> None:
+    sample = load("fashion-mnist-sample", "test")
+    options = {"seed": 0, "augment": HEAVY}
+    here = Batches(sample, 100, **options).epoch(1)
+    there = Batches(sample, 100, device="cuda", resident_limit=limit, **options).epoch(1)
+    for one, other in zip(here, there, strict=True):
+        assert torch.equal(one.labels, other.labels.cpu())
+        assert torch.equal(one.other_labels, other.other_labels.cpu())
+        # Rounding may carry a pixel over a step of posterize, solarize or equalize; nearly all agree closely.
+        assert ((one.images - other.images.cpu()).abs() < 1e-3).float().mean() > 0.999
+        torch.testing.assert_close(one.share, other.share.cpu())
+
+
+def test_a_batch_waits_for_nothing_and_fits_in_a_graph() -> None:
+    sample = load("fashion-mnist-sample", "test")
+    batches = Batches(sample, 100, seed=0, augment=HEAVY, device="cuda")
+    expected = list(batches.epoch(3))
+    positions = batches.positions(0).clone()
+    batches.make(positions)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        batches.make(positions)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = batches.make(positions)
+    batches.prepare(3)
+    for step, batch in enumerate(expected):
+        positions.copy_(batches.positions(step))
+        graph.replay()
+        torch.testing.assert_close(captured.images, batch.images)
+        assert torch.equal(captured.other_labels, batch.other_labels)
