@@ -42,12 +42,12 @@ def normalise_weight(
     )
     if not fused:
         return functional.normalise_weight(weight, std, per, gain, dtype)
-    normalised: Tensor = _normalise(weight, gain, std, dtype)[0]
+    normalised: Tensor = normalise(weight, gain, std, dtype)[0]
     return normalised
 
 
 @torch.library.custom_op("firstspike::normalise_weight", mutates_args=())
-def _normalise(
+def normalise(
     weight: Tensor, gain: Tensor | None, std: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The normalised weight, and the rows' means and 1 / sqrt(var + eps) for backward."""
@@ -59,7 +59,7 @@ def _normalise(
     return normalised, means, scales
 
 
-@_normalise.register_fake
+@normalise.register_fake
 def _empty(
     weight: Tensor, gain: Tensor | None, std: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -68,7 +68,7 @@ def _empty(
 
 
 @torch.library.custom_op("firstspike::normalise_weight_backward", mutates_args=())
-def _normalise_backward(
+def normalise_backward(
     grad: Tensor,
     weight: Tensor,
     gain: Tensor | None,
@@ -97,7 +97,7 @@ def _normalise_backward(
     return grad_weight, grad_gain
 
 
-@_normalise_backward.register_fake
+@normalise_backward.register_fake
 def _empty_grads(
     grad: Tensor,
     weight: Tensor,
@@ -125,7 +125,7 @@ def _differentiate(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | 
     return grad_weight, grad_gain.to(gain.dtype) if wants_gain else None, None, None
 
 
-_normalise.register_autograd(_differentiate, setup_context=_save)
+normalise.register_autograd(_differentiate, setup_context=_save)
 
 
 def _launch(weight: Tensor) -> dict[str, Any]:

@@ -17,7 +17,7 @@ def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(device, "_INTERPRETED", False)
     monkeypatch.setattr(neuron_ops, "amos", refuse)
-    monkeypatch.setattr(weight, "_normalise", refuse)
+    monkeypatch.setattr(weight, "normalise", refuse)
 
 
 @pytest.mark.usefixtures("no_kernels")

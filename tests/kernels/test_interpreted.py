@@ -66,7 +66,7 @@ def test_operators_are_well_registered() -> None:
     channels_last = torch.randn(3, 2, 2, 2, 4).movedim(-1, 2).requires_grad_()
     torch.library.opcheck(neuron_ops.amos, (channels_last, *arguments))
     rows = torch.randn(4, 6, requires_grad=True)
-    torch.library.opcheck(weight._normalise, (rows, bias, 0.5, torch.bfloat16))
+    torch.library.opcheck(weight.normalise, (rows, bias, 0.5, torch.bfloat16))
 
 
 def test_compiled_without_a_graph_break() -> None:
