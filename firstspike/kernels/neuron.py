@@ -1,4 +1,4 @@
-"""AMOS on the GPU: `functional.amos` as one kernel forward and one backward."""
+"""AMOS made fast: `functional.amos` as one kernel forward and one backward, for the device at hand."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from firstspike import functional
 from firstspike.functional.neuron import check_tau
 from firstspike.functional.surrogate import ATAN, Surrogate
 from firstspike.functional.times import MAX_STEPS
-from firstspike.kernels import neuron_ops
+from firstspike.kernels import neuron_cpu, neuron_ops
 from firstspike.kernels.device import runs_triton
 from firstspike.kernels.layout import dense_frames
 
@@ -36,6 +36,8 @@ def amos(
     then computes the sum over time, which is all that the frame receives, and shares it out evenly among the
     steps; only a current that is itself a leaf gets the gradient of each step.
     """
+    if neuron_cpu.takes(current, threshold, bias):
+        return neuron_cpu.amos(current, float(threshold), force_last, tau, surrogate, bias)
     levels = _levels(threshold, current) if isinstance(threshold, Tensor) else None
     fused = takes(current, bias) and (levels is None) is not isinstance(threshold, Tensor)
     if not fused:

@@ -31,7 +31,12 @@ def takes(current: Tensor, threshold: float | Tensor, bias: Tensor | None) -> bo
 
 
 def amos(
-    current: Tensor, threshold: float, force_last: bool, tau: float | None, surrogate: Surrogate, bias: Tensor | None
+    current: Tensor,
+    threshold: float,
+    force_last: bool,
+    tau: float | None,
+    surrogate: Surrogate,
+    bias: Tensor | None,
 ) -> Tensor:
     """Spikes `[T, B, C, ...]` of a current that `takes` accepts."""
     check_tau(tau)
