@@ -15,6 +15,7 @@ from torch import Tensor
 
 from firstspike.data.apply import apply
 from firstspike.data.augment import Augment, Column, draw_order, draw_rows
+from firstspike.data.capture import Captured
 from firstspike.data.dataset import Dataset
 from firstspike.data.mix import mix, partners
 from firstspike.data.stream import prefetched
@@ -44,7 +45,8 @@ class Batches:
     `drop_last` leaves out an incomplete last batch; by default it follows `shuffle` (training drops,
     evaluation keeps). Images of at most `resident_limit` bytes live on `device`; larger ones stay where they
     are and are fetched `prefetch` batches ahead by `workers` threads: the samples and augmentations are the
-    same. One epoch at a time: starting the next one redraws the order that the running one reads.
+    same. On a CUDA device `epoch` replays `make` as a graph, unless `capture` is off.
+    One epoch at a time: starting the next one redraws the order that the running one reads.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Batches:
         resident_limit: int = 8 * _GIB,
         workers: int = 4,
         prefetch: int = 4,
+        capture: bool = True,
     ) -> None:
         if batch_size < 1 or batch_size % world:
             raise FirstspikeError(
@@ -85,6 +88,8 @@ class Batches:
             )
         self.resident = dataset.nbytes <= resident_limit
         self.workers, self.prefetch = workers, prefetch
+        self.capture = capture and self.resident and self.device.type == "cuda"
+        self._captured: Captured | None = None
         self._images = dataset.images.to(self.device) if self.resident else dataset.images
         self._labels = dataset.labels.to(self.device)
         # The buffers keep their addresses: a captured CUDA graph goes on reading them from epoch to epoch.
@@ -102,7 +107,7 @@ class Batches:
         steps = range(start, len(self))
         if self.resident:
             for step in steps:
-                yield self.make(self.positions(step))
+                yield self._replayed(self.positions(step))
             return
         order, rows = self._order.cpu(), self._rows.cpu()
         jobs = (partial(self._fetch, self.positions(step).cpu(), order, rows) for step in steps)
@@ -135,6 +140,14 @@ class Batches:
         else:
             raw, other = self._fetch(positions.cpu(), self._order.cpu(), self._rows.cpu())
         return self._finish(positions, raw, other)
+
+    def _replayed(self, positions: Tensor) -> Batch:
+        """`make`, from a captured graph where there is one for this number of samples."""
+        if not self.capture or len(positions) != self.batch_size // self.world:
+            return self.make(positions)
+        if self._captured is None:
+            self._captured = Captured(self.make, positions)
+        return Batch(*self._captured(positions))
 
     def _fetch(self, positions: Tensor, order: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """The raw samples at `positions`, and those they are mixed with where these may lie with another
