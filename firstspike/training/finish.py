@@ -1,6 +1,7 @@
 """Validation while training, and what a run leaves behind at its end."""
 
 import copy
+import importlib.util
 import time
 from typing import Any
 
@@ -87,9 +88,16 @@ def finish(run: Run, trainer: Trainer) -> None:
             "last_epoch": epochs[-1] if epochs else {},
         }
     )
-    accuracy_curve(epochs, run.folder / "accuracy.png")
+    draw(run, tested, dataset, trainer.place.device)
+
+
+def draw(run: Run, tested: nn.Module, dataset: Dataset, device: torch.device) -> None:
+    """The accuracy curve of a run and the spikes of one test image; nothing where matplotlib is missing."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return
+    accuracy_curve(run.metrics("epoch"), run.folder / "accuracy.png")
     if isinstance(tested, Network):
-        image = next(iter(batches_of(dataset.subset(torch.arange(1)), 1, trainer.place.device)))
+        image = next(iter(batches_of(dataset.subset(torch.arange(1)), 1, device)))
         _, times = tested.trace(image.images)
         label = dataset.classes[int(image.labels[0])]
         spike_raster(times, tested.T, run.folder / "raster.png", f"One image of class {label}")
