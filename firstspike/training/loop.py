@@ -2,18 +2,23 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
+from firstspike.errors import FirstspikeError
 from firstspike.training import checkpoint
+from firstspike.training.diagnosis import find_nan
 from firstspike.training.distributed import Place, find_place
 from firstspike.training.finish import finish, validate
 from firstspike.training.interrupt import StopRequest
+from firstspike.training.logs import Logs
 from firstspike.training.recipe import Recipe
 from firstspike.training.run import Run
 from firstspike.training.trainer import Trainer
+from firstspike.training.watch import OnCollapse, Watch
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,10 @@ class Options:
     """Stop after this long, resumable; the schedule still spans the whole run."""
     checkpoint_minutes: float = 5.0
     """Write a checkpoint this often."""
+    on_collapse: OnCollapse = "warn"
+    """Stop when the network collapses (silent layers, tied outputs, ...), or say so and go on; NaN stops always."""
+    tensorboard: bool = True
+    """Write for TensorBoard too, where it is installed."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +74,20 @@ def training(run: Run, place: Place, options: Options, model: nn.Module | None =
     if state:
         trainer.restore(state)
         warnings.append(f"Resumed at epoch {trainer.epoch + 1}, step {trainer.step}.")
-    clock = Clock(trainer)
+    logs = Logs(run, place.leads, options.tensorboard, trainer.steps_taken)
+    watch, clock = Watch(trainer, logs, options.on_collapse), Clock(trainer)
     yield from (clock.progress(message=warning) for warning in warnings)
 
-    with StopRequest(options.max_minutes) as stop:
+    with closing(logs), StopRequest(options.max_minutes) as stop:
         while trainer.epoch < recipe.epochs:
             for batch in trainer.batches.epoch(trainer.epoch, trainer.step):
                 trainer.zero_grad()
                 trainer.train_step(batch)
+                for message in watch.after_step():
+                    yield clock.progress(message=message)
+                if watch.verdict:
+                    save_state(run, trainer)
+                    raise FirstspikeError(f"{watch.verdict} The run is at {run.folder}.")
                 stopped = place.any(stop.asked)
                 if stopped or clock.due("checkpoint", 60 * options.checkpoint_minutes):
                     save_state(run, trainer)
@@ -81,27 +96,27 @@ def training(run: Run, place: Place, options: Options, model: nn.Module | None =
                     return
                 if clock.due("progress", 0.5):
                     yield clock.progress()
-            yield end_epoch(run, trainer, clock)
+            yield end_epoch(logs, trainer, clock)
         save_state(run, trainer)
     finish(run, trainer)
 
 
-def end_epoch(run: Run, trainer: Trainer, clock: "Clock") -> Progress:
+def end_epoch(logs: Logs, trainer: Trainer, clock: "Clock") -> Progress:
     """Log the epoch's metrics and those on the validation set, and move on to the next."""
     metrics: dict[str, Any] = {f"train_{name}": value for name, value in trainer.meter.read().items()}
     metrics |= validate(trainer)
     progress = clock.progress(metrics)
-    if trainer.place.leads:
-        rate = trainer.optimizers[0].param_groups[0]["lr"]
-        speed = round(progress.images_per_second, 1)
-        run.log("epoch", epoch=trainer.epoch + 1, lr=rate, images_per_second=speed, **metrics)
+    rate, speed = trainer.optimizers[0].param_groups[0]["lr"], round(progress.images_per_second, 1)
+    numbers = {"epoch": trainer.epoch + 1, "lr": rate, "images_per_second": speed, **metrics}
+    logs.log("epoch", trainer.steps_taken, **numbers)
     trainer.meter.reset()
     trainer.epoch, trainer.step = trainer.epoch + 1, 0
     return replace(progress, epoch=trainer.epoch, step=0)
 
 
 def save_state(run: Run, trainer: Trainer) -> None:
-    if trainer.place.leads:
+    """Write a checkpoint, unless the weights are lost to NaN: the one before it is then the one to keep."""
+    if trainer.place.leads and not find_nan(trainer.model, 0.0):
         checkpoint.write(run.checkpoints, trainer.steps_taken, trainer.state())
 
 
