@@ -3,6 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firstspike.errors import FirstspikeError
 from firstspike.models.config import NetworkConfig
 from firstspike.models.network import Network
 from firstspike.nn import Spiking
@@ -43,4 +44,10 @@ def start_from(net: Network, source: Network | Twin) -> None:
         for name, value in donor.state_dict().items()
         if name in own and name.rsplit(".", 1)[-1] in ("weight", "gain", "bias")
     }
+    for name, value in carried.items():
+        if value.shape != own[name].shape:
+            raise FirstspikeError(
+                f"Cannot start {net.config.architecture} from {donor.config.architecture}: {name!r} has shape "
+                f"{list(own[name].shape)} here and {list(value.shape)} there."
+            )
     net.load_state_dict({**own, **carried})
