@@ -12,7 +12,7 @@ from rich.table import Table
 from firstspike import data
 
 app = tyro.extras.SubcommandApp()
-_Name = Annotated[str, tyro.conf.Positional]
+_Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
 
 
 @app.command(name="list")
@@ -23,10 +23,14 @@ def list_sets() -> None:
         # A name is there to be typed: it is never cut or wrapped.
         table.add_column(heading, no_wrap=heading == "name")
     for entry in data.catalogue.values():
-        here = entry.format == "sample" or (data.data_root() / entry.name).is_dir()
         counts = f"{entry.counts[0]:,} / {entry.counts[1]:,}"
         table.add_row(
-            entry.name, entry.title, counts, str(len(entry.classes)), entry.licence, "yes" if here else "no"
+            entry.name,
+            entry.title,
+            counts,
+            str(len(entry.classes)),
+            entry.licence,
+            "no" if data.missing(entry.name) else "yes",
         )
     console = Console()
     console.print(table)

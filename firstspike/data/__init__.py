@@ -6,6 +6,7 @@ from firstspike.data.dataset import Dataset
 from firstspike.data.get import get
 from firstspike.data.load import load
 from firstspike.data.names import catalogue
+from firstspike.data.presence import missing
 from firstspike.data.root import data_root
 from firstspike.data.sheet import contact_sheet
 from firstspike.data.split import hold_out
@@ -23,6 +24,7 @@ __all__ = [
     "get",
     "hold_out",
     "load",
+    "missing",
     "standardisation",
     "verify",
 ]

@@ -6,19 +6,20 @@ from 0. An array `classes` of strings may name the classes.
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from firstspike.data.dataset import Dataset
-from firstspike.data.files import check_labels, map_npz, read_npz, reading
+from firstspike.data.files import check_labels
 from firstspike.data.frames import Counts, Integrate, downsample, fitted, rebin
+from firstspike.data.npz import map_npz, npz_names, npz_shape, read_npz
 from firstspike.data.split import balanced_split
 from firstspike.errors import FirstspikeError
 
 TEST_SHARE, TEST_SEED = 0.2, 0
+_MOST_CLASSES = 2**16
 
 
 def load_arrays(path: Path, split: str, steps: int | None, integrate: Integrate, size: int | None) -> Dataset:
@@ -29,7 +30,7 @@ def load_arrays(path: Path, split: str, steps: int | None, integrate: Integrate,
     label_names = ["y", "y_test"] if given else ["y"]
     labels = read_npz(path, *label_names, *(["classes"] if "classes" in names else []))
     classes = _classes(path, labels, label_names)
-    chosen = _whole_numbers(path, "y" + suffix, labels["y" + suffix])
+    chosen = labels["y" + suffix]
     check_labels(path, chosen, len(classes))
     images = _images(path, "x" + suffix, steps, integrate, size)
     if len(images) != len(chosen):
@@ -60,19 +61,18 @@ def without_test_split(whole: Dataset, split: str) -> Dataset:
 
 
 def _names(path: Path) -> list[str]:
-    try:
-        with reading(path), zipfile.ZipFile(path) as archive:
-            names = [name.removesuffix(".npy") for name in archive.namelist()]
-    except zipfile.BadZipFile as error:
-        raise FirstspikeError(
-            f"{path}: it is not an .npz, or it is cut short ({error}); write it with numpy.savez."
-        ) from error
+    names = npz_names(path)
     need = ["x", "y", *(["y_test"] if "x_test" in names else [])]
     for name in need:
         if name not in names:
             raise FirstspikeError(
                 f"{path}: it holds {', '.join(names) or 'nothing'}; expected an array named {name} too."
             )
+    if "x_test" in names and npz_shape(path, "x")[1:] != npz_shape(path, "x_test")[1:]:
+        shapes = [list(npz_shape(path, name)[1:]) for name in ("x", "x_test")]
+        raise FirstspikeError(
+            f"{path}: samples of x are {shapes[0]} and of x_test {shapes[1]}; expected one shape."
+        )
     return names
 
 
@@ -81,8 +81,13 @@ def _images(path: Path, name: str, steps: int | None, integrate: Integrate, size
     if images.ndim == 3:
         images = images[:, None]
     if images.ndim == 5:
-        whole = fitted(_whole_numbers(path, name, images))
-        return downsample(whole if steps is None else rebin(whole, steps, integrate), size)
+        if images.dtype.kind not in "iu":
+            raise FirstspikeError(f"{path}: {name} is {images.dtype}; expected whole numbers of events.")
+        try:
+            whole = fitted(images)
+            return downsample(whole if steps is None else rebin(whole, steps, integrate), size)
+        except FirstspikeError as error:
+            raise FirstspikeError(f"{path}: in {name}, {error}") from error
     if images.ndim != 4:
         raise FirstspikeError(
             f"{path}: {name} has the shape {list(images.shape)}; expected images [N, C, H, W] or event "
@@ -102,13 +107,17 @@ def _images(path: Path, name: str, steps: int | None, integrate: Integrate, size
 
 
 def _classes(path: Path, arrays: dict[str, Counts], label_names: list[str]) -> tuple[str, ...]:
+    for name in label_names:
+        if arrays[name].dtype.kind not in "iu" or arrays[name].ndim != 1:
+            raise FirstspikeError(
+                f"{path}: {name} is {arrays[name].dtype} of shape {list(arrays[name].shape)}; "
+                "expected whole numbers of shape [N]."
+            )
     if "classes" in arrays:
-        return tuple(str(name) for name in arrays["classes"])
-    highest = max(int(_whole_numbers(path, name, arrays[name]).max(initial=0)) for name in label_names)
+        return tuple(str(name) for name in arrays["classes"].reshape(-1))
+    highest = max(int(arrays[name].max(initial=0)) for name in label_names)
+    if highest >= _MOST_CLASSES:
+        raise FirstspikeError(
+            f"{path}: there is a label {highest}; expected classes counted from 0, without gaps."
+        )
     return tuple(str(label) for label in range(highest + 1))
-
-
-def _whole_numbers(path: Path, name: str, values: Counts) -> Counts:
-    if values.dtype.kind not in "iu":
-        raise FirstspikeError(f"{path}: {name} is {values.dtype}; expected whole numbers.")
-    return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
@@ -42,7 +43,7 @@ class Augment:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if getattr(self, field.name) < 0:
+            if not 0 <= getattr(self, field.name) < math.inf:
                 raise FirstspikeError(
                     f"augmentation {field.name} is {getattr(self, field.name)}; expected 0 (off) or more."
                 )

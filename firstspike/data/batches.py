@@ -102,7 +102,12 @@ class Batches:
         return whole + (rest > 0 and not self.drop_last)
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of epoch `number`, from batch `start` on."""
+        """The batches of epoch `number` (from 0), from batch `start` on."""
+        if number < 0 or not 0 <= start <= len(self):
+            raise FirstspikeError(
+                f"epoch {number} was asked for from batch {start}; expected epochs from 0 and batches 0 to "
+                f"{len(self)}."
+            )
         self.prepare(number)
         steps = range(start, len(self))
         if self.resident:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from firstspike.data.files import read_npz, reading, written_whole
+from firstspike.data.files import reading, written_whole
 from firstspike.data.frames import Counts
+from firstspike.data.npz import read_npz
 from firstspike.errors import FirstspikeError
 
 

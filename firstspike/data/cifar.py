@@ -33,6 +33,8 @@ def read_cifar(folder: Path, name: str, split: str, classes: int) -> tuple[Bytes
             "unpickling can run "
             f"code; expected {inner}/ of the binary version, which `firstspike data get {name}` fetches."
         )
+    elif not (folder / test[0]).is_file():
+        folder = folder / inner  # so that an error names the place where the files belong
     parts = [_records(folder / file, label_bytes, classes) for file in (train if split == "train" else test)]
     records = np.concatenate(parts)
     return records[:, label_bytes:].reshape(-1, 3, 32, 32), records[:, label_bytes - 1]

@@ -11,7 +11,7 @@ from torch import Tensor
 from firstspike.errors import FirstspikeError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Images or event frames with their labels, in memory or memory-mapped, as the publisher's integers.
 
@@ -54,6 +54,10 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def __repr__(self) -> str:
+        values = f"{str(self.images.dtype).removeprefix('torch.')} {list(self.images.shape)}"
+        return f"Dataset({self.name!r}, {self.split!r}, {values}, {len(self.classes)} classes)"
 
     @property
     def is_events(self) -> bool:

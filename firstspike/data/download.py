@@ -41,11 +41,7 @@ def fetch(download: Download, folder: Path, progress: Progress = silent) -> Path
             part.unlink()
             trouble = f"its md5 is {found}, expected {download.md5}; refused"
         troubles.append(f"{url}: {trouble}")
-    raise FirstspikeError(
-        f"{download.file} could not be fetched ({'; '.join(troubles)}). Try again later to continue, "
-        "or get the file by "
-        f"hand and put it at {target}."
-    )
+    raise FirstspikeError(f"{download.file} could not be fetched ({'; '.join(troubles)}).")
 
 
 def _fetch_from(url: str, part: Path, name: str, progress: Progress) -> str | None:

@@ -45,7 +45,7 @@ def load_folder(folder: Path, split: str, size: int | None, cache: Path) -> Data
     images = _decoded(paths, size, cache)
     labels = torch.tensor([label for _, label in files])
     whole = Dataset(
-        folder.name, f"{split}, {len(images):,} images", torch.from_numpy(images), labels, classes
+        folder.resolve().name, f"{split}, {len(images):,} images", torch.from_numpy(images), labels, classes
     )
     return whole if divided else without_test_split(whole, split)
 
@@ -107,8 +107,13 @@ def _decoded(paths: list[Path], size: int | None, cache: Path) -> npt.NDArray[np
 
 
 def _shape(path: Path) -> tuple[tuple[int, int], str]:
-    with reading(path), Image.open(path) as picture:
-        return picture.size, picture.mode
+    try:
+        with reading(path), Image.open(path) as picture:
+            return picture.size, picture.mode
+    except Image.DecompressionBombError as error:
+        raise FirstspikeError(
+            f"{path}: it is too large to be safe to open ({error}); make it smaller."
+        ) from error
 
 
 def _pixels(path: Path, grey: bool, size: int | None) -> npt.NDArray[np.uint8]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from firstspike.data.aedat import Recording, read_aedat
 from firstspike.data.cache import cached, fingerprint
-from firstspike.data.files import check_labels, read_bytes, read_npz, reading
+from firstspike.data.files import check_labels, read_bytes, reading
 from firstspike.data.frames import (
     Counts,
     Integrate,
@@ -25,6 +25,7 @@ from firstspike.data.frames import (
     frame_by_duration,
     rebin,
 )
+from firstspike.data.npz import read_npz
 from firstspike.errors import FirstspikeError
 
 SENSOR = 128

@@ -9,65 +9,67 @@ from pathlib import Path
 
 from firstspike.data.download import Progress, fetch, silent
 from firstspike.data.files import reading
-from firstspike.data.gestures import find_recordings
 from firstspike.data.names import named
+from firstspike.data.presence import missing
 from firstspike.data.root import data_root
-from firstspike.data.sources import GESTURE_ARCHIVE_MD5, SOURCES, Source
+from firstspike.data.sources import SOURCES, Source
 from firstspike.data.unpack import unpack
 from firstspike.data.verify import verify
 from firstspike.errors import FirstspikeError
 
 
-def get(name: str, root: Path | None = None, progress: Progress = silent) -> Path:
-    """Fetch, check and unpack the set `name` under `root`, unless it is there; the folder it lies in."""
+def get(name: str, root: Path | str | None = None, progress: Progress = silent) -> Path:
+    """Fetch, check and unpack the set `name` under `root`, unless it is there; the folder it lies in.
+
+    A file that is there but wrong is not replaced, as it may be the user's: the error names it.
+    """
     entry = named(name)
-    root = data_root() if root is None else root
-    folder = root / entry.name
     if entry.format == "sample":
         return Path(__file__).parent / "sample"
+    root = data_root() if root is None else Path(root)
+    folder = root / entry.name
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if entry.format == "gestures":
-            _get_gestures(folder, SOURCES[name])
-        else:
-            _get_files(folder, SOURCES[name], progress)
+        if missing(name, root):
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                _get_missing(name, folder, progress)
+            finally:
+                if not any(folder.iterdir()):
+                    folder.rmdir()
     except OSError as error:
         raise FirstspikeError(
-            f"{folder}: it cannot be written ({error.strerror or error}); set FIRSTSPIKE_DATA to a "
-            "folder that can."
+            f"{folder}: it cannot be written ({error.strerror or error}); set FIRSTSPIKE_DATA to a folder that can."
         ) from error
     verify(name, root)
     return folder
 
 
-def _get_files(folder: Path, source: Source, progress: Progress) -> None:
-    """Fetch what is not there. A file that is there but wrong is left for `verify` to name: it may be the
-    user's."""
-    if all((folder / file).is_file() or (folder / f"{file}.gz").is_file() for file in source.contents):
-        return
+def _get_missing(name: str, folder: Path, progress: Progress) -> None:
+    source = SOURCES[name]
     for download in source.downloads:
-        stem = download.file.removesuffix(".gz")
-        if download.is_archive:
-            archive = folder / download.file
-            if not archive.is_file():
+        path = folder / download.file
+        if not path.is_file() and not path.with_suffix("").is_file():
+            if not download.urls:
+                raise FirstspikeError(
+                    f"{source.manual}, put it at {path}, and run `firstspike data get {name}` again."
+                )
+            try:
                 fetch(download, folder, progress)
-            _check_archive(archive, download.md5)
-            _unpack_into(folder, archive)
-            archive.unlink()
-        elif not (folder / stem).is_file() and not (folder / download.file).is_file():
-            fetch(download, folder, progress)
+            except FirstspikeError as error:
+                raise FirstspikeError(f"{error} {_by_hand(source, folder)}") from error
+        if download.is_archive:
+            _check_archive(path, download.md5)
+            _unpack_into(folder, path)
+            path.unlink()
 
 
-def _get_gestures(folder: Path, source: Source) -> None:
-    if find_recordings(folder) or (folder / "train.npz").is_file():
-        return
-    archive = folder / "DvsGesture.tar.gz"
-    if not archive.is_file():
-        raise FirstspikeError(
-            f"{source.manual}, put it at {archive}, and run `firstspike data get dvs-gesture` again."
-        )
-    _check_archive(archive, GESTURE_ARCHIVE_MD5)
-    _unpack_into(folder, archive)
+def _by_hand(source: Source, folder: Path) -> str:
+    """Which files to put where, for a person without a network."""
+    absent = [download for download in source.downloads if not (folder / download.file).is_file()]
+    files = ", ".join(download.urls[0] for download in absent)
+    return (
+        f"Run it again to continue, or get {files} elsewhere and put it into {folder}, under the same name."
+    )
 
 
 def _check_archive(archive: Path, md5: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -11,12 +12,13 @@ import torch
 from firstspike.data.arrays import load_arrays
 from firstspike.data.cifar import read_cifar
 from firstspike.data.dataset import Dataset
-from firstspike.data.files import read_npz, reading
+from firstspike.data.files import reading
 from firstspike.data.folder import load_folder
 from firstspike.data.frames import Counts, Integrate
 from firstspike.data.gestures import find_recordings, load_gestures
 from firstspike.data.idx import read_pair
 from firstspike.data.names import Named, catalogue, unknown
+from firstspike.data.npz import read_npz
 from firstspike.data.root import data_root
 from firstspike.errors import FirstspikeError
 
@@ -28,7 +30,7 @@ def load(
     name_or_path: str | Path,
     split: Split = "train",
     *,
-    root: Path | None = None,
+    root: Path | str | None = None,
     T: int | None = None,
     integrate: Integrate = "duration",
     size: int | None = None,
@@ -46,12 +48,12 @@ def load(
         raise FirstspikeError(f"integrate is {integrate!r}; expected duration or count.")
     if T is not None and T < 1:
         raise FirstspikeError(f"T is {T}; expected 1 or more.")
-    root = data_root() if root is None else root
+    root = data_root() if root is None else Path(root)
     if str(name_or_path) in catalogue:
         named = catalogue[str(name_or_path)]
         with reading(root / named.name):
             return _load_named(named, root / named.name, split, T, integrate, size)
-    path = Path(name_or_path).expanduser()
+    path = Path(os.path.expanduser(name_or_path or "no name"))
     with reading(path):
         if path.suffix == ".npz" and path.is_file():
             return load_arrays(path, split, T, integrate, size)
@@ -69,7 +71,7 @@ def _load_named(
         suffix = "" if split == "train" else "_test"
         arrays = read_npz(_SAMPLE, "x" + suffix, "y" + suffix)
         return _images(named, split, arrays["x" + suffix], arrays["y" + suffix])
-    if not folder.is_dir():
+    if not folder.is_dir() or not any(folder.iterdir()):
         raise FirstspikeError(
             f"{named.name} is not at {folder}; fetch it with `firstspike data get {named.name}`, or "
             "set FIRSTSPIKE_DATA "

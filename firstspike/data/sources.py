@@ -138,9 +138,9 @@ _CIFAR100 = Source(
         },
     },
 )
-GESTURE_ARCHIVE_MD5 = "8a5c71fb11e24e5ca5b11866ca6c00a1"
 _GESTURES = Source(
-    (),
+    # No address that a program could fetch it from; the md5 is the one that SpikingJelly's sources state.
+    (Download("DvsGesture.tar.gz", (), "8a5c71fb11e24e5ca5b11866ca6c00a1"),),
     {},
     manual="DVS128 Gesture is given out through IBM's web page and cannot be fetched by a program. "
     "Get DvsGesture.tar.gz from https://ibm.ent.box.com/s/3hiq58ww1pbbjrinh367ykfdf60xsfm8/folder/50167556794",

@@ -8,10 +8,11 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from firstspike.data.files import read_npz, reading
+from firstspike.data.files import reading
 from firstspike.data.gestures import find_recordings, read_gestures, read_trials
 from firstspike.data.idx import find
 from firstspike.data.names import catalogue, named
+from firstspike.data.npz import read_npz
 from firstspike.data.root import data_root
 from firstspike.data.sources import ORIGINAL, SOURCES, Digests
 from firstspike.errors import FirstspikeError
@@ -37,10 +38,10 @@ class Checked(NamedTuple):
     note: str
 
 
-def verify(name: str, root: Path | None = None) -> list[Checked]:
+def verify(name: str, root: Path | str | None = None) -> list[Checked]:
     """Every file of the set `name`; the first that is missing or wrong is an error that names it."""
     entry = named(name)
-    folder = (data_root() if root is None else root) / entry.name
+    folder = (data_root() if root is None else Path(root)) / entry.name
     if entry.format == "sample":
         with reading(_SAMPLE), _SAMPLE.open("rb") as file:
             return [_check(_SAMPLE, file, {_SAMPLE_SHA256: "the one that was shipped"})]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from firstspike.data import files, load
+from firstspike.data import load, npz
 from firstspike.errors import FirstspikeError
 
 X = np.random.default_rng(0).integers(0, 256, (50, 3, 8, 8), np.uint8)
@@ -57,8 +57,8 @@ def test_event_frames_are_summed_to_T(path: Path) -> None:
 
 def test_a_large_uncompressed_array_is_mapped_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(path, x=X, y=Y, x_test=X, y_test=Y)
-    monkeypatch.setattr(files, "_MAPPED_FROM", 0)
-    assert isinstance(files.map_npz(path, "x"), np.memmap)
+    monkeypatch.setattr(npz, "_MAPPED_FROM", 0)
+    assert isinstance(npz.map_npz(path, "x"), np.memmap)
     assert load(path, "test").images.numpy().tolist() == X.tolist()
 
 
@@ -68,15 +68,22 @@ def test_a_large_uncompressed_array_is_mapped_not_read(path: Path, monkeypatch: 
         ({"x": X}, "it holds x; expected an array named y too"),
         ({"x": X, "y": Y, "x_test": X}, "expected an array named y_test"),
         ({"x": X / 255, "y": Y}, "x is float64; expected uint8"),
-        ({"x": X, "y": Y / 2}, "y is float64; expected whole numbers"),
+        ({"x": X, "y": Y / 2}, "y is float64 of shape .*expected whole numbers"),
         ({"x": X, "y": Y[:-1]}, "x has 50 samples and y 49"),
         ({"x": X, "y": Y - 1}, r"sample 0 has the label -1; expected 0 to 3"),
         ({"x": X, "y": Y, "classes": np.array(["a", "b"])}, r"sample 2 has the label 2; expected 0 to 1"),
-        ({"x": X[0], "y": Y}, "expected|samples"),
+        ({"x": X[0], "y": Y}, "x has 3 samples and y 50"),
         ({"x": X[0, 0], "y": Y}, r"shape \[8, 8\]; expected images"),
         ({"x": X.transpose(0, 2, 3, 1), "y": Y}, "colours last"),
         ({"x": X[:2], "y": Y[:2]}, "too few to divide"),
-        ({"x": X[:, None].astype(np.int32) - 9, "y": Y}, "event count of -9"),
+        ({"x": X[:, None].astype(np.int32) - 9, "y": Y}, r"mine\.npz: in x, there is an event count of -9"),
+        ({"x": X[:, None].astype(np.int32) * 200, "y": Y}, "expected at most 32767"),
+        ({"x": X, "y": Y[:, None]}, r"y is int64 of shape \[50, 1\]"),
+        ({"x": X, "y": Y * 2**40}, "expected classes counted from 0"),
+        (
+            {"x": X, "y": Y, "x_test": X[:, :, 1:], "y_test": Y},
+            r"x are \[3, 8, 8\] and of x_test \[3, 7, 8\]",
+        ),
     ],
 )
 def test_wrong_arrays_are_refused(path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
@@ -94,7 +101,7 @@ def test_an_npz_that_asks_for_pickle_is_refused(path: Path) -> None:
 @pytest.mark.parametrize("raw", [b"", b"PK\x03\x04 cut", pickle.dumps([1, 2])])
 def test_what_is_no_npz_is_refused(path: Path, raw: bytes) -> None:
     path.write_bytes(raw)
-    with pytest.raises(FirstspikeError, match=r"mine\.npz: it is not an \.npz"):
+    with pytest.raises(FirstspikeError, match=r"mine\.npz: it is no \.npz"):
         load(path)
 
 

@@ -176,7 +176,16 @@ def test_every_augmentation_is_off_by_default_and_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"crop": -1}, {"erase": 1.5}, {"drop": 2.0}, {"scale": 1.0}, {"mixup": -0.1}]
+    "wrong",
+    [
+        {"crop": -1},
+        {"erase": 1.5},
+        {"drop": 2.0},
+        {"scale": 1.0},
+        {"mixup": -0.1},
+        {"cutmix": float("inf")},
+        {"erase": float("nan")},
+    ],
 )
 def test_impossible_strengths_are_refused(wrong) -> None:
     with pytest.raises(FirstspikeError, match=f"augmentation {next(iter(wrong))} is"):

@@ -149,6 +149,12 @@ def test_what_cannot_be_batched_is_refused(pictures: Dataset, options, message: 
         Batches(pictures, **{"seed": 0, **options})
 
 
+@pytest.mark.parametrize(("number", "start"), [(-1, 0), (0, -1), (0, 13)])
+def test_epochs_and_batches_that_are_none_are_refused(pictures: Dataset, number: int, start: int) -> None:
+    with pytest.raises(FirstspikeError, match=f"epoch {number} was asked for from batch {start}"):
+        next(Batches(pictures, 8, seed=0).epoch(number, start))
+
+
 def test_two_real_processes_see_what_one_sees() -> None:
     script = """
 import hashlib, sys

@@ -93,7 +93,7 @@ def test_a_cut_connection_leaves_only_a_part_that_the_next_attempt_continues(
 ) -> None:
     wanted = item(server)
     server.cut = 1000
-    with pytest.raises(FirstspikeError, match=r"connection was cut.*put it at .*set\.gz"):
+    with pytest.raises(FirstspikeError, match=r"set\.gz could not be fetched .*connection was cut"):
         fetch(wanted, tmp_path)
     assert names(tmp_path) == ["set.gz.part"]
     assert (tmp_path / "set.gz.part").read_bytes() == CONTENT[:3000]  # three tries of a thousand bytes
@@ -138,9 +138,10 @@ def test_without_a_network_the_error_says_which_file_to_put_where(
 
     monkeypatch.setattr(download.urllib.request, "urlopen", refuse)
     with pytest.raises(
-        FirstspikeError, match=r"unreachable.*get the file by hand and put it at .*mnist/train-images"
+        FirstspikeError, match=r"unreachable.*train-labels.*t10k-labels.* elsewhere and put it into .*/mnist,"
     ):
         get("mnist", tmp_path)
+    assert names(tmp_path) == []
 
 
 def archive(members: dict[str, bytes], **odd: tarfile.TarInfo) -> bytes:
@@ -241,6 +242,7 @@ def test_dvs_gesture_says_what_to_put_where(tmp_path: Path) -> None:
         FirstspikeError, match=r"Get DvsGesture\.tar\.gz from https://.*put it at .*dvs-gesture"
     ):
         get("dvs-gesture", tmp_path)
+    (tmp_path / "dvs-gesture").mkdir()
     (tmp_path / "dvs-gesture/DvsGesture.tar.gz").write_bytes(b"something else")
     with pytest.raises(FirstspikeError, match="its md5 is"):
         get("dvs-gesture", tmp_path)

@@ -88,6 +88,12 @@ def test_a_picture_that_is_none_is_named_and_leaves_nothing_behind(
         load(undivided, root=tmp_path / "root")
 
 
+def test_a_picture_too_large_to_be_safe_is_named(undivided: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 5)
+    with pytest.raises(FirstspikeError, match=r"0\.png: it is too large"):
+        load(undivided)
+
+
 def test_empty_and_strange_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     with pytest.raises(FirstspikeError, match=r"/a: it holds no folders"):

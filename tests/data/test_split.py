@@ -48,6 +48,10 @@ def test_events_go_in_as_they_are_and_a_flat_channel_is_not_divided_by_zero(gest
     assert standardisation(flat) == ((0.2,), (1.0,))
 
 
+def test_a_data_set_is_described_in_a_line(pictures: Dataset) -> None:
+    assert repr(pictures) == "Dataset('noise', 'train, 97 samples', uint8 [97, 3, 12, 10], 3 classes)"
+
+
 def test_a_data_set_refuses_what_does_not_fit_together() -> None:
     images, labels = torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.tensor([0, 1])
     for wrong in (
