@@ -4,7 +4,7 @@
 |-----------|------------------------------------------------------------------|
 | silent    | hardly a neuron fires before the last step, which training forces |
 | instant   | every neuron fires at step 0, whatever the input                  |
-| tied      | all outputs fire at the same step: no answer comes first          |
+| tied      | several outputs fire first at once, in nearly every sample        |
 | vanishing | next to no gradient reaches a layer's weights                     |
 | nan       | a loss, gradient or weight is NaN or infinite                     |
 """
@@ -28,9 +28,11 @@ QUIET_LAYER, QUIET_OUTPUT = 1e-3, 0.02
 INSTANT = 0.995
 """A layer with more of its neurons firing at step 0 passes nothing on."""
 ALL_TIED = 0.95
-"""An output with more of its samples tied over all classes gives no answer."""
-VANISHED = 1e-6
-"""A gradient this small beside its weight, as a share of the network's largest such ratio, moves nothing."""
+"""An output with more of its samples tied gives no answer."""
+VANISHED, NO_GRADIENT = 1e-5, 1e-12
+"""A gradient this small beside its weight moves nothing: as a share of the largest such ratio, or by itself."""
+LEARNED = 0.9
+"""Above this accuracy a network without gradients has learned all there is, rather than nothing."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,9 @@ class Snapshot:
     answered: float | None = None
     """Share of the samples in which an output fires before the last step; None for ReLU units."""
     tied: float = 0.0
-    """Share of those in which all outputs fire at once."""
+    """Share of those in which more than one output fires first."""
+    accuracy: float = 0.0
+    """Share of the samples whose first output (lowest index of a tie), or largest logit, is right."""
 
     def as_dict(self) -> dict[str, Any]:
         return to_dict(self)
@@ -87,27 +91,30 @@ def layers_of(model: nn.Module) -> Iterator[tuple[str, Spiking]]:
 
 
 @torch.no_grad()
-def observe(model: nn.Module, images: Tensor) -> Snapshot:
+def observe(model: nn.Module, images: Tensor, labels: Tensor) -> Snapshot:
     """Run `images` as in inference, and read the layers' firing and the gradients of the last training step.
 
     The device is waited for once, at the end. Nothing is left behind: no random number is drawn, no batch
     statistic moves.
     """
     layers = dict(layers_of(model))
+    if not layers:
+        return Snapshot({})
     weights: list[Tensor] = [layer.synapse.weight for layer in layers.values()]
     gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
     norms = torch.stack([*torch._foreach_norm(weights), *torch._foreach_norm(gradients)]).float()
     shares, output = _run(model, images, layers)
-    verdict = _answers(output) if isinstance(output, Output) else norms.new_zeros(0)
-    read = torch.cat([norms, verdict, *(share.float() for share in shares.values())]).tolist()
-    count = len(layers)
-    values, rest = iter(read[2 * count + len(verdict) :]), read[2 * count : 2 * count + len(verdict)]
+    lengths = [len(shares[name]) if name in shares else 0 for name in layers]
+    read = torch.cat([norms, _answers(output, labels), *shares.values()]).tolist()
+    values = iter(read)
+    sizes, slopes = ([next(values) for _ in layers] for _ in range(2))
+    answered, tied, accuracy = next(values), next(values), next(values)
     states = {}
-    for number, name in enumerate(layers):
-        fired = tuple(next(values) for _ in shares[name]) if name in shares else ()
-        silent = max(0.0, 1 - sum(fired)) if fired else 0.0
-        states[name] = LayerState(read[number], read[count + number], fired, silent)
-    return Snapshot(states, *rest)
+    for name, size, slope, length in zip(layers, sizes, slopes, lengths, strict=True):
+        fired = tuple(next(values) for _ in range(length))
+        states[name] = LayerState(size, slope, fired, max(0.0, 1 - sum(fired)) if fired else 0.0)
+    spiking = isinstance(output, Output)
+    return Snapshot(states, answered if spiking else None, tied, accuracy)
 
 
 def _run(model: nn.Module, images: Tensor, layers: dict[str, Spiking]) -> tuple[dict[str, Tensor], Any]:
@@ -133,18 +140,26 @@ def _run(model: nn.Module, images: Tensor, layers: dict[str, Spiking]) -> tuple[
     return {name: shares[name] for name in layers if name in shares}, output
 
 
-def _answers(output: Output) -> Tensor:
-    """Share of samples answered before the last step, and share of those in which all classes tie, `[2]`."""
+def _answers(output: Output | Tensor, labels: Tensor) -> Tensor:
+    """Shares of the samples answered before the last step, of those tied, and of all that are right, `[3]`."""
+    if not isinstance(output, Output):
+        right = (output.argmax(1) == labels).float().mean()
+        return torch.stack([torch.ones_like(right), torch.zeros_like(right), right])
     times = output.spike_times
     first = times.amin(1)
     answered = first < len(output.spikes) - 1
-    tied = answered & (times == first[:, None]).all(1)
-    return torch.stack([answered.float().mean(), tied.sum() / answered.sum().clamp(min=1)])
+    tied = answered & ((times == first[:, None]).sum(1) > 1)
+    right = (times.argmin(1) == labels).float().mean()
+    return torch.stack([answered.float().mean(), tied.sum() / answered.sum().clamp(min=1), right])
 
 
 def find_collapses(snapshot: Snapshot) -> list[Collapse]:
     """What is wrong, each kind named once, at the layer where it begins."""
-    found = [_silent(snapshot), _instant(snapshot), _tied(snapshot), _vanishing(snapshot)]
+    if not snapshot.layers:
+        return []
+    silent = _silent(snapshot)
+    # Behind a silent layer no gradient reaches a weight either: that is not another fault.
+    found = [silent, _instant(snapshot), _tied(snapshot), None if silent else _vanishing(snapshot)]
     return [collapse for collapse in found if collapse]
 
 
@@ -190,8 +205,9 @@ def _tied(snapshot: Snapshot) -> Collapse | None:
     return Collapse(
         "tied",
         name,
-        f"All outputs of layer {name} fire at the same step (most at step {step}) in {_percent(snapshot.tied)} of "
-        "the samples, so no class comes first. Try a lower --loss.temperature, the squared error or the "
+        f"The outputs of layer {name} tie in {_percent(snapshot.tied)} of the samples: "
+        f"{_percent(layer.fired[step])} of them fire at step {step}, so no class comes first. "
+        "Try a lower --loss.temperature, the squared error or the "
         "threshold loss instead of the cross-entropy (--loss.threshold 1 --loss.cross-entropy 0), or a lower "
         "learning rate (--optimizer.lr).",
     )
@@ -200,8 +216,11 @@ def _tied(snapshot: Snapshot) -> Collapse | None:
 def _vanishing(snapshot: Snapshot) -> Collapse | None:
     ratios = {name: layer.gradient / max(layer.weight, 1e-30) for name, layer in snapshot.layers.items()}
     largest = max(ratios.values())
-    starved = [name for name, ratio in ratios.items() if ratio <= VANISHED * largest]
-    if not starved or not math.isfinite(largest):
+    if not math.isfinite(largest) or (largest < NO_GRADIENT and snapshot.accuracy > LEARNED):
+        return None
+    floor = max(NO_GRADIENT, VANISHED * largest)
+    starved = [name for name, ratio in ratios.items() if ratio < floor]
+    if not starved:
         return None
     name = starved[-1]  # gradients come from the output: it is here that they stop
     size = snapshot.layers[name].gradient
@@ -213,6 +232,7 @@ def _vanishing(snapshot: Snapshot) -> Collapse | None:
     )
 
 
+@torch.no_grad()
 def find_nan(model: nn.Module, loss: float) -> Collapse | None:
     """The first parameter that is NaN or infinite, or the loss where all parameters are finite."""
     parameters = dict(model.named_parameters())

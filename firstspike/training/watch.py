@@ -14,7 +14,7 @@ OnCollapse = Literal["stop", "warn"]
 
 FIRST_LOOK = 50
 """Steps before the first look; later looks are at twice the steps of the one before, and after each epoch."""
-PATIENCE = 100
+PATIENCE = 200
 """Steps that a collapse must have been seen for, because a healthy network may pass through one."""
 SAMPLES = 128
 """Training samples that the layers are observed on, the same ones every time."""
@@ -44,7 +44,7 @@ class Watch:
             ).long()
             dataset = trainer.train_set.subset(chosen)
             batch = next(iter(batches_of(dataset, len(dataset), trainer.place.device)))
-            self._images = trainer.to_format(batch.images)
+            self._images, self._labels = trainer.to_format(batch.images), batch.labels
 
     def after_step(self) -> list[str]:
         """Look, if it is time to; what to tell the user."""
@@ -70,7 +70,7 @@ class Watch:
         """Log what the layers do, and judge it."""
         trainer, told = self.trainer, []
         if trainer.place.leads:
-            snapshot = observe(trainer.model, self._images)
+            snapshot = observe(trainer.model, self._images, self._labels)
             epoch = trainer.epoch + trainer.step / len(trainer.batches)
             where = {"epoch": int(epoch) if epoch_ends else epoch}
             self.logs.log("layers", trainer.steps_taken, **where, **snapshot.as_dict())
