@@ -38,8 +38,7 @@ class Recording(NamedTuple):
 
 
 def read_aedat(path: Path) -> Recording:
-    """Read a recording; events that were written out of order are sorted, keeping the order of equal
-    times."""
+    """Read a recording; events that were written out of order are sorted, keeping the order of equal times."""
     raw = read_bytes(path)
     data, time, cut = _polarity_words(path, raw, _header_length(path, raw))
     valid = (data & 1).astype(bool)
@@ -53,8 +52,8 @@ def _header_length(path: Path, raw: bytes) -> int:
     """Bytes of the text header."""
     if not raw.startswith(_VERSION):
         raise FirstspikeError(
-            f"{path}: it begins with {raw[:14]!r}; expected {_VERSION.decode()}, so this is not an "
-            "AEDAT 3.1 recording."
+            f"{path}: it begins with {raw[:14]!r}; expected {_VERSION.decode()}, so this is not an AEDAT 3.1 "
+            "recording."
         )
     place = 0
     while raw[place : place + 1] == b"#":
@@ -76,9 +75,8 @@ def _polarity_words(
         kind, _, size, _, overflow, _, number, _ = _PACKET.unpack_from(raw, place)
         if size <= 0 or number < 0 or (kind == _POLARITY and size != _POLARITY_SIZE):
             raise FirstspikeError(
-                f"{path}: the packet at byte {place:,} says {number} events of {size} bytes and type "
-                f"{kind}; expected "
-                f"polarity events (type {_POLARITY}) of {_POLARITY_SIZE} bytes, so the file is damaged."
+                f"{path}: the packet at byte {place:,} says {number} events of {size} bytes and type {kind}; "
+                f"expected polarity events (type {_POLARITY}) of {_POLARITY_SIZE} bytes, so the file is damaged."
             )
         begin = place + _PACKET.size
         place = begin + number * size

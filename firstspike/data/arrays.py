@@ -90,8 +90,8 @@ def _images(path: Path, name: str, steps: int | None, integrate: Integrate, size
             raise FirstspikeError(f"{path}: in {name}, {error}") from error
     if images.ndim != 4:
         raise FirstspikeError(
-            f"{path}: {name} has the shape {list(images.shape)}; expected images [N, C, H, W] or event "
-            "frames [N, T, C, H, W]."
+            f"{path}: {name} has the shape {list(images.shape)}; expected images [N, C, H, W] or event frames [N, T, "
+            "C, H, W]."
         )
     if images.dtype != np.uint8:
         raise FirstspikeError(
@@ -99,8 +99,7 @@ def _images(path: Path, name: str, steps: int | None, integrate: Integrate, size
         )
     if images.shape[1] > 4 and images.shape[3] <= 4:
         raise FirstspikeError(
-            f"{path}: {name} has the shape {list(images.shape)}, with the colours last; expected [N, "
-            "C, H, W]: "
+            f"{path}: {name} has the shape {list(images.shape)}, with the colours last; expected [N, C, H, W]: "
             "transpose it with x.transpose(0, 3, 1, 2)."
         )
     return images
@@ -110,8 +109,8 @@ def _classes(path: Path, arrays: dict[str, Counts], label_names: list[str]) -> t
     for name in label_names:
         if arrays[name].dtype.kind not in "iu" or arrays[name].ndim != 1:
             raise FirstspikeError(
-                f"{path}: {name} is {arrays[name].dtype} of shape {list(arrays[name].shape)}; "
-                "expected whole numbers of shape [N]."
+                f"{path}: {name} is {arrays[name].dtype} of shape {list(arrays[name].shape)}; expected whole numbers "
+                "of shape [N]."
             )
     if "classes" in arrays:
         return tuple(str(name) for name in arrays["classes"].reshape(-1))

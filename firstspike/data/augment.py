@@ -33,11 +33,9 @@ class Augment:
     """One random change of colour or geometry, of random strength, for each image (in the manner of
     TrivialAugment)."""
     shift: int = 0
-    """Largest shift, in pixels, of the whole sample in each direction (for event frames; the same for all
-    steps)."""
+    """Largest shift, in pixels, of the whole sample in each direction (for event frames; the same for all steps)."""
     scale: float = 0.0
-    """Largest relative change of size, as 0.2 for 0.8 to 1.25 times (for event frames; the same for all
-    steps)."""
+    """Largest relative change of size, as 0.2 for 0.8 to 1.25 times (for event frames; the same for all steps)."""
     drop: float = 0.0
     """Largest share of the events dropped from a sample (event frames only)."""
 
@@ -87,8 +85,7 @@ Column = IntEnum(
 
 
 def draw_rows(augment: Augment, count: int, seed: int, epoch: int) -> Tensor:
-    """One epoch's random numbers, float32 `[count, len(Column)]` on the CPU: a pure function of `(seed,
-    epoch)`.
+    """One epoch's random numbers, float32 `[count, len(Column)]` on the CPU: a pure function of `(seed, epoch)`.
 
     Uniform in [0, 1), but for the two shares, which are Beta(alpha, alpha). Drawn on the CPU whatever the
     training device is, so that a run on another device, or on several, sees the same augmentations.

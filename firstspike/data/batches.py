@@ -39,8 +39,7 @@ class Batch(NamedTuple):
 
 
 class Batches:
-    """A data set cut into batches of `batch_size` samples over all `world` processes; this one yields its
-    share.
+    """A data set cut into batches of `batch_size` samples over all `world` processes; this one yields its share.
 
     `drop_last` leaves out an incomplete last batch; by default it follows `shuffle` (training drops,
     evaluation keeps). Images of at most `resident_limit` bytes live on `device`; larger ones stay where they
@@ -69,8 +68,7 @@ class Batches:
     ) -> None:
         if batch_size < 1 or batch_size % world:
             raise FirstspikeError(
-                f"the batch size is {batch_size} for {world} processes; "
-                f"expected a positive multiple of {world}."
+                f"the batch size is {batch_size} for {world} processes; expected a positive multiple of {world}."
             )
         if not 0 <= rank < world:
             raise FirstspikeError(f"the rank is {rank} of {world} processes; expected 0 to {world - 1}.")
@@ -83,8 +81,8 @@ class Batches:
         self.drop_last = shuffle if drop_last is None else drop_last
         if self.drop_last and len(dataset) < batch_size:
             raise FirstspikeError(
-                f"{dataset.name} ({dataset.split}) has {len(dataset)} samples, fewer than one batch of "
-                f"{batch_size}; make the batch smaller."
+                f"{dataset.name} ({dataset.split}) has {len(dataset)} samples, fewer than one batch of {batch_size}; "
+                "make the batch smaller."
             )
         self.resident = dataset.nbytes <= resident_limit
         self.workers, self.prefetch = workers, prefetch
@@ -93,8 +91,9 @@ class Batches:
         self._images = dataset.images.to(self.device) if self.resident else dataset.images
         self._labels = dataset.labels.to(self.device)
         # The buffers keep their addresses: a captured CUDA graph goes on reading them from epoch to epoch.
-        self._order = torch.arange(len(dataset), device=self.device)
-        self._rows = torch.zeros(len(dataset), len(Column), device=self.device)
+        with torch.inference_mode(False):  # or who evaluates first could never write to them again
+            self._order = torch.arange(len(dataset), device=self.device)
+            self._rows = torch.zeros(len(dataset), len(Column), device=self.device)
 
     def __len__(self) -> int:
         """Steps an epoch."""
@@ -115,7 +114,7 @@ class Batches:
                 yield self._replayed(self.positions(step))
             return
         order, rows = self._order.cpu(), self._rows.cpu()
-        jobs = (partial(self._fetch, self.positions(step).cpu(), order, rows) for step in steps)
+        jobs = (partial(self._fetch, torch.arange(*self._span(step)), order, rows) for step in steps)
         for step, (raw, other) in zip(steps, prefetched(jobs, self.workers, self.prefetch), strict=True):
             yield self._finish(self.positions(step), raw, other)
 
@@ -128,14 +127,10 @@ class Batches:
 
     def positions(self, step: int) -> Tensor:
         """This process's positions `[B]` (int64) in the epoch, for one step."""
-        first = step * self.batch_size
-        size = min(self.batch_size, len(self.dataset) - first)
-        begin, end = (size * part // self.world for part in (self.rank, self.rank + 1))
-        return torch.arange(first + begin, first + end, device=self.device)
+        return torch.arange(*self._span(step), device=self.device)
 
     def make(self, positions: Tensor) -> Batch:
-        """The batch at `positions(step)`: where the set is resident, with fixed shapes and no wait for the
-        host.
+        """The batch at `positions(step)`: where the set is resident, with fixed shapes and no wait for the host.
 
         So a CUDA graph can hold it: copy `positions(step)` into the captured tensor before each replay, and
         call `prepare` before each epoch.
@@ -146,6 +141,12 @@ class Batches:
             raw, other = self._fetch(positions.cpu(), self._order.cpu(), self._rows.cpu())
         return self._finish(positions, raw, other)
 
+    def _span(self, step: int) -> tuple[int, int]:
+        """First position and the one after the last, of this process in one step."""
+        first = step * self.batch_size
+        size = min(self.batch_size, len(self.dataset) - first)
+        return first + size * self.rank // self.world, first + size * (self.rank + 1) // self.world
+
     def _replayed(self, positions: Tensor) -> Batch:
         """`make`, from a captured graph where there is one for this number of samples."""
         if not self.capture or len(positions) != self.batch_size // self.world:
@@ -155,8 +156,7 @@ class Batches:
         return Batch(*self._captured(positions))
 
     def _fetch(self, positions: Tensor, order: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The raw samples at `positions`, and those they are mixed with where these may lie with another
-        process."""
+        """The raw samples at `positions`, and those they are mixed with where these may lie with another process."""
         raw = self._gather(order[positions])
         if self.world == 1 or not self.augment.mixes:
             return raw, None
@@ -187,8 +187,7 @@ class Batches:
         return Batch(self._arranged(mixed), labels, self._labels[self._order[partner]], share)
 
     def _augmented(self, raw: Tensor, rows: Tensor) -> Tensor:
-        """`[B, K, H, W]` float32: the steps of events lie beside their polarities, so that they move
-        together."""
+        """`[B, K, H, W]` float32: the steps of events lie beside their polarities, so that they move together."""
         raw = raw.to(self.device, non_blocking=True)
         if self.dataset.is_events:
             raw = raw.flatten(1, 2)

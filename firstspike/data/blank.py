@@ -17,8 +17,7 @@ _ASPECT = (0.3, 3.3)
 def rectangle(
     top: Tensor, left: Tensor, high: Tensor | int, wide: Tensor | int, height: int, width: int
 ) -> Tensor:
-    """The mask `[B, 1, H, W]` of one rectangle a sample, given by `[B]` numbers; what lies outside is cut
-    off."""
+    """The mask `[B, 1, H, W]` of one rectangle a sample, given by `[B]` numbers; what lies outside is cut off."""
     y = torch.arange(height, device=top.device) - top[:, None]
     x = torch.arange(width, device=top.device) - left[:, None]
     limit_y = high[:, None] if isinstance(high, Tensor) else high

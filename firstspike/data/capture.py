@@ -15,8 +15,9 @@ class Captured:
     """
 
     def __init__(self, function: Callable[[Tensor], tuple[Tensor, ...]], argument: Tensor) -> None:
-        self._argument = argument.clone()
-        with torch.cuda.device(argument.device):
+        # Tensors made in inference mode could not be written to outside of it.
+        with torch.inference_mode(False), torch.cuda.device(argument.device):
+            self._argument = argument.clone()
             function(self._argument)  # what is set up on first use must not happen while capturing
             self._graph = torch.cuda.CUDAGraph()
             # Other threads may be allocating, as those that stream another set do.

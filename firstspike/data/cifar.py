@@ -29,8 +29,7 @@ def read_cifar(folder: Path, name: str, split: str, classes: int) -> tuple[Bytes
         folder = folder / inner
     elif any(folder.glob("*-py*")) or any(folder.glob("*-python*")):
         raise FirstspikeError(
-            f"{folder}: this is the pickled version of the set, which is never loaded because "
-            "unpickling can run "
+            f"{folder}: this is the pickled version of the set, which is never loaded because unpickling can run "
             f"code; expected {inner}/ of the binary version, which `firstspike data get {name}` fetches."
         )
     elif not (folder / test[0]).is_file():
@@ -46,8 +45,7 @@ def _records(path: Path, label_bytes: int, classes: int) -> Bytes:
     length = label_bytes + _PIXELS
     if len(raw) == 0 or len(raw) % length:
         raise FirstspikeError(
-            f"{path}: it is {len(raw):,} bytes long; expected a whole number of records of {length:,} "
-            "bytes, so it "
+            f"{path}: it is {len(raw):,} bytes long; expected a whole number of records of {length:,} bytes, so it "
             "was cut; fetch it again."
         )
     records = raw.reshape(-1, length)

@@ -1,5 +1,4 @@
-"""What a data set is to the rest of the house: a tensor of images or event frames, labels, and an honest
-name."""
+"""What a data set is to the rest of the house: a tensor of images or event frames, labels, and an honest name."""
 
 from __future__ import annotations
 
@@ -30,8 +29,8 @@ class Dataset:
         where = f"{self.name} ({self.split})"
         if self.images.ndim not in (4, 5):
             raise FirstspikeError(
-                f"{where}: images have the shape {tuple(self.images.shape)}; expected [N, C, H, W], "
-                "or [N, T, C, H, W] for event frames."
+                f"{where}: images have the shape {tuple(self.images.shape)}; expected [N, C, H, W], or [N, T, C, H, "
+                "W] for event frames."
             )
         if self.images.dtype not in (torch.uint8, torch.int16):
             raise FirstspikeError(
@@ -39,8 +38,8 @@ class Dataset:
             )
         if self.labels.dtype != torch.int64 or self.labels.shape != self.images.shape[:1]:
             raise FirstspikeError(
-                f"{where}: {len(self.images)} images but labels of {self.labels.dtype} "
-                f"{tuple(self.labels.shape)}; expected one int64 label for each image."
+                f"{where}: {len(self.images)} images but labels of {self.labels.dtype} {tuple(self.labels.shape)}; "
+                "expected one int64 label for each image."
             )
         if len(self.images) == 0:
             raise FirstspikeError(f"{where}: there is no image in it; expected at least one.")
@@ -48,8 +47,8 @@ class Dataset:
         if low < 0 or high >= len(self.classes):
             wrong = low if low < 0 else high
             raise FirstspikeError(
-                f"{where}: there is a label {wrong}; "
-                f"expected 0 to {len(self.classes) - 1} for {len(self.classes)} classes."
+                f"{where}: there is a label {wrong}; expected 0 to {len(self.classes) - 1} for {len(self.classes)} "
+                "classes."
             )
 
     def __len__(self) -> int:

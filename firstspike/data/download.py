@@ -1,5 +1,4 @@
-"""Fetching one file: it resumes where it was cut, is checked against its digest, and is renamed only when
-whole."""
+"""Fetching one file: it resumes where it was cut, is checked against its digest, and is renamed only when whole."""
 
 from __future__ import annotations
 

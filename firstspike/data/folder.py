@@ -78,9 +78,8 @@ def _decoded(paths: list[Path], size: int | None, cache: Path) -> npt.NDArray[np
         for path, (this, _) in zip(paths, shapes, strict=True):
             if not size and this != (width, height):
                 raise FirstspikeError(
-                    f"{path}: it is {this[0]} x {this[1]}, but {paths[0].name} is {width} x "
-                    f"{height}; expected one size: "
-                    "resize them, or give a size to cut all of them to."
+                    f"{path}: it is {this[0]} x {this[1]}, but {paths[0].name} is {width} x {height}; expected one "
+                    "size: resize them, or give a size to cut all of them to."
                 )
         shape = (len(paths), 1 if grey else 3, height, width)
 

@@ -1,5 +1,4 @@
-"""Frames of event counts: from events or from finer frames, by equal durations or by equal numbers of
-events."""
+"""Frames of event counts: from events or from finer frames, by equal durations or by equal numbers of events."""
 
 from __future__ import annotations
 
@@ -16,14 +15,12 @@ _MOST = np.iinfo(np.int16).max
 
 
 def frame_by_duration(offset: npt.NDArray[np.int64], span: int, steps: int) -> npt.NDArray[np.int64]:
-    """The frame, 0 to `steps - 1`, of what happens at `offset` in a time of `span` (both in the same
-    unit)."""
+    """The frame, 0 to `steps - 1`, of what happens at `offset` in a time of `span` (both in the same unit)."""
     return offset * steps // span
 
 
 def frame_by_count(counts: npt.NDArray[np.int64], steps: int) -> npt.NDArray[np.int64]:
-    """The frame of each of a sequence of bins with `counts` events, so that the frames hold about the same
-    number.
+    """The frame of each of a sequence of bins with `counts` events, so that the frames hold about the same number.
 
     A bin goes where its middle event belongs: event i of n single ones in frame (i + 1/2) * steps // n.
     """
@@ -34,8 +31,7 @@ def frame_by_count(counts: npt.NDArray[np.int64], steps: int) -> npt.NDArray[np.
 
 
 def rebin(frames: Counts, steps: int, integrate: Integrate) -> Counts:
-    """Sum fine frames `[N, bins, C, H, W]` to `[N, steps, C, H, W]`; uint8 where the counts allow it, else
-    int16."""
+    """Sum fine frames `[N, bins, C, H, W]` to `[N, steps, C, H, W]`; uint8 where the counts allow it, else int16."""
     bins = frames.shape[1]
     if steps > bins:
         raise FirstspikeError(
@@ -63,8 +59,8 @@ def downsample(frames: Counts, size: int | None) -> Counts:
         return frames
     if size < 1 or height % size or width % size:
         raise FirstspikeError(
-            f"the size is {size}, but the frames are {height} x {width}; expected a divisor of both, "
-            "as pixels are summed."
+            f"the size is {size}, but the frames are {height} x {width}; expected a divisor of both, as pixels are "
+            "summed."
         )
     blocks = frames.reshape(*frames.shape[:-2], size, height // size, size, width // size)
     return fitted(_checked(blocks.sum((-3, -1), dtype=np.int32)))

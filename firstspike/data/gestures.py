@@ -53,10 +53,8 @@ def load_gestures(
         sources = [folder / f"{split}.npz"]
         if not sources[0].is_file():
             raise FirstspikeError(
-                f"{folder}: there are neither the publisher's recordings "
-                "(DvsGesture/trials_to_train.txt) nor frames "
-                f"({split}.npz); `firstspike data get dvs-gesture` says where to get them and where to "
-                "put them."
+                f"{folder}: there are neither the publisher's recordings (DvsGesture/trials_to_train.txt) nor frames "
+                f"({split}.npz); `firstspike data get dvs-gesture` says where to get them and where to put them."
             )
 
     def make() -> dict[str, Counts]:
@@ -87,14 +85,12 @@ def read_gestures(path: Path, classes: int) -> list[Gesture]:
             label, begin, end = (int(cell) for cell in row)
         except ValueError:
             raise FirstspikeError(
-                f"{path}: line {number} is {','.join(row)!r}; expected class, begin and end, three "
-                "whole numbers."
+                f"{path}: line {number} is {','.join(row)!r}; expected class, begin and end, three whole numbers."
             ) from None
         if not 1 <= label <= classes or end <= begin:
             raise FirstspikeError(
-                f"{path}: line {number} is class {label} from {begin} to {end} us; expected a class "
-                f"from 1 to {classes} "
-                "and an end after the beginning."
+                f"{path}: line {number} is class {label} from {begin} to {end} us; expected a class from 1 to "
+                f"{classes} and an end after the beginning."
             )
         gestures.append((label - 1, begin, end))
     return gestures
@@ -133,8 +129,8 @@ def _from_recordings(
         for label, begin, end in read_gestures(folder / f"{trial}_labels.csv", classes):
             if recording.cut and (not len(recording.time) or recording.time[-1] < end):
                 raise FirstspikeError(
-                    f"{path}: the recording is cut short before the end of a gesture ({begin} to {end} "
-                    "us); fetch it again."
+                    f"{path}: the recording is cut short before the end of a gesture ({begin} to {end} us); fetch it "
+                    "again."
                 )
             counts = integrate_gesture(recording, begin, end, steps, integrate, size)
             frames.append(fitted(counts))

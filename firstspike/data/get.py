@@ -12,7 +12,7 @@ from firstspike.data.files import reading
 from firstspike.data.names import named
 from firstspike.data.presence import missing
 from firstspike.data.root import data_root
-from firstspike.data.sources import SOURCES, Source
+from firstspike.data.sources import SOURCES, Download, Source
 from firstspike.data.unpack import unpack
 from firstspike.data.verify import verify
 from firstspike.errors import FirstspikeError
@@ -45,22 +45,29 @@ def get(name: str, root: Path | str | None = None, progress: Progress = silent) 
 
 
 def _get_missing(name: str, folder: Path, progress: Progress) -> None:
-    source = SOURCES[name]
-    for download in source.downloads:
+    for download in SOURCES[name].downloads:
         path = folder / download.file
-        if not path.is_file() and not path.with_suffix("").is_file():
-            if not download.urls:
-                raise FirstspikeError(
-                    f"{source.manual}, put it at {path}, and run `firstspike data get {name}` again."
-                )
-            try:
-                fetch(download, folder, progress)
-            except FirstspikeError as error:
-                raise FirstspikeError(f"{error} {_by_hand(source, folder)}") from error
+        by_hand = path.is_file() or path.with_suffix("").is_file()
+        if not by_hand:
+            _fetch_one(name, download, folder, progress)
         if download.is_archive:
             _check_archive(path, download.md5)
             _unpack_into(folder, path)
-            path.unlink()
+            if not by_hand:
+                path.unlink()
+
+
+def _fetch_one(name: str, download: Download, folder: Path, progress: Progress) -> None:
+    source = SOURCES[name]
+    if not download.urls:
+        place = folder / download.file
+        raise FirstspikeError(
+            f"{source.manual}, put it at {place}, and run `firstspike data get {name}` again."
+        )
+    try:
+        fetch(download, folder, progress)
+    except FirstspikeError as error:
+        raise FirstspikeError(f"{error} {_by_hand(source, folder)}") from error
 
 
 def _by_hand(source: Source, folder: Path) -> str:
@@ -82,16 +89,13 @@ def _check_archive(archive: Path, md5: str) -> None:
 
 
 def _unpack_into(folder: Path, archive: Path) -> None:
-    """Unpack beside, then rename each entry into place: a reader never meets half a set."""
+    """Unpack beside, then rename each file into place: a reader never meets half of one."""
     staging = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder))
     try:
         unpack(archive, staging)
-        for entry in staging.iterdir():
-            target = folder / entry.name
-            if target.is_dir():
-                shutil.rmtree(
-                    target
-                )  # what is left of it was incomplete, or this would not have been reached
-            entry.replace(target)
+        for file in sorted(path for path in staging.rglob("*") if path.is_file()):
+            target = folder / file.relative_to(staging)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)

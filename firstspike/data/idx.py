@@ -27,8 +27,8 @@ def read_idx(path: Path, axes: int) -> Bytes:
     expected = 0x0800 + axes
     if magic != expected:
         raise FirstspikeError(
-            f"{path}: it begins with the magic number {magic:#010x}; expected {expected:#010x} "
-            f"(unsigned bytes, {axes} axes), so this is not the idx file it should be."
+            f"{path}: it begins with the magic number {magic:#010x}; expected {expected:#010x} (unsigned bytes, "
+            f"{axes} axes), so this is not the idx file it should be."
         )
     header = 4 + 4 * axes
     if len(raw) < header:
@@ -37,8 +37,8 @@ def read_idx(path: Path, axes: int) -> Bytes:
     need = header + math.prod(shape)
     if len(raw) != need:
         raise FirstspikeError(
-            f"{path}: it is {len(raw):,} bytes long (uncompressed), but its header of shape {shape} "
-            f"asks for {need:,}; it was cut or extended, so fetch it again."
+            f"{path}: it is {len(raw):,} bytes long (uncompressed), but its header of shape {shape} asks for "
+            f"{need:,}; it was cut or extended, so fetch it again."
         )
     return np.frombuffer(raw, np.uint8, offset=header).reshape(shape)
 

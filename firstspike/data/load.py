@@ -35,8 +35,7 @@ def load(
     integrate: Integrate = "duration",
     size: int | None = None,
 ) -> Dataset:
-    """One split of a data set: a name of the `catalogue`, a folder of images by class, or an `.npz` with x
-    and y.
+    """One split of a data set: a name of the `catalogue`, a folder of images by class, or an `.npz` with x and y.
 
     Event sets are integrated to `T` frames, of equal duration or of equal event count; `T` means nothing to
     images. `size` sums the pixels of event frames to size x size, or cuts the pictures of a folder to it.
@@ -73,9 +72,8 @@ def _load_named(
         return _images(named, split, arrays["x" + suffix], arrays["y" + suffix])
     if not folder.is_dir() or not any(folder.iterdir()):
         raise FirstspikeError(
-            f"{named.name} is not at {folder}; fetch it with `firstspike data get {named.name}`, or "
-            "set FIRSTSPIKE_DATA "
-            "to the folder that holds it."
+            f"{named.name} is not at {folder}; fetch it with `firstspike data get {named.name}`, or set "
+            "FIRSTSPIKE_DATA to the folder that holds it."
         )
     if named.format == "gestures":
         return _gestures(named, folder, split, T, integrate, size)

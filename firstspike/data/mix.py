@@ -23,8 +23,7 @@ def partners(positions: Tensor, rows: Tensor, batch_size: int, count: int) -> Te
 
 
 def mix(images: Tensor, other: Tensor, rows: Tensor, augment: Augment) -> tuple[Tensor, Tensor]:
-    """Mix `images` with `other` (both `[B, K, H, W]`); also the share `[B]` that the first keeps in the
-    target.
+    """Mix `images` with `other` (both `[B, K, H, W]`); also the share `[B]` that the first keeps in the target.
 
     With both kinds on, each sample draws one of them.
     """

@@ -1,5 +1,4 @@
-"""Crop, flip, shift and scale: all of them say, for each row and column of the result, where it comes
-from."""
+"""Crop, flip, shift and scale: all of them say, for each row and column of the result, where it comes from."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ def pick_integer(uniform: Tensor, count: Tensor | int) -> Tensor:
 
 
 def sources(rows: Tensor, augment: Augment, height: int, width: int) -> tuple[Tensor, Tensor]:
-    """Where each output row `[B, H]` and column `[B, W]` (int64) is taken from; outside the image means
-    black."""
+    """Where each output row `[B, H]` and column `[B, W]` (int64) is taken from; outside the image means black."""
     ys = torch.arange(height, device=rows.device).expand(len(rows), -1)
     xs = torch.arange(width, device=rows.device).expand(len(rows), -1)
     if augment.scale:

@@ -126,6 +126,6 @@ def unknown(given: str) -> str:
     near = difflib.get_close_matches(given.lower(), catalogue, n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else "nor a file or folder of that name."
     return (
-        f"there is no data set {given!r}; {hint} Expected one of {', '.join(catalogue)}, "
-        "a folder of images by class, or an .npz with x and y."
+        f"there is no data set {given!r}; {hint} Expected one of {', '.join(catalogue)}, a folder of images by "
+        "class, or an .npz with x and y."
     )

@@ -34,8 +34,8 @@ def hold_out(dataset: Dataset, count_or_fraction: int | float, seed: int) -> tup
     count = round(given * len(dataset)) if isinstance(given, float) else given
     if not 0 < count < len(dataset):
         raise FirstspikeError(
-            f"{given} of {len(dataset)} samples cannot be held out of {dataset.name}; "
-            f"expected a number from 1 to {len(dataset) - 1}, or a share between 0 and 1."
+            f"{given} of {len(dataset)} samples cannot be held out of {dataset.name}; expected a number from 1 to "
+            f"{len(dataset) - 1}, or a share between 0 and 1."
         )
     kept, held = balanced_split(dataset.labels, count, seed)
     origin = dataset.split.split(",")[0]

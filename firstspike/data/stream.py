@@ -11,8 +11,7 @@ Result = TypeVar("Result")
 
 
 def prefetched(jobs: Iterable[Callable[[], Result]], workers: int, ahead: int) -> Iterator[Result]:
-    """The results of `jobs`, in their order, with up to `ahead` of them done or under way before they are
-    asked for.
+    """The results of `jobs`, in their order, with up to `ahead` of them done or under way before they are asked for.
 
     Threads suffice: copying rows out of a (memory-mapped) tensor releases the interpreter lock.
     """

@@ -1,5 +1,4 @@
-"""One random change of colour or geometry for each image, of random strength, in the manner of
-TrivialAugment.
+"""One random change of colour or geometry for each image, of random strength, in the manner of TrivialAugment.
 
 The operations and their widest strengths are those of the "wide" space of Müller and Hutter (2021). All
 images of a batch go through the same few kernels; those that drew another operation keep what they had.

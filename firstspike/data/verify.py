@@ -89,8 +89,7 @@ def _verify_recordings(folder: Path) -> list[Checked]:
         path = folder / f"trials_to_{split}.txt"
         if gestures != expected:
             raise FirstspikeError(
-                f"{path}: its recordings mark {gestures} gestures; expected {expected}, so labels are "
-                "missing."
+                f"{path}: its recordings mark {gestures} gestures; expected {expected}, so labels are missing."
             )
         checked.append(
             Checked(path, f"{len(trials)} recordings with {gestures} gestures (there, not digested)")
@@ -103,14 +102,12 @@ def _check(path: Path, content: _Readable, digests: Digests) -> Checked:
     while chunk := content.read(1 << 20):
         for each in hashes.values():
             each.update(chunk)
-    for length, each in hashes.items():
-        note = digests.get(each.hexdigest())
-        if note is not None and len(each.hexdigest()) == length:
-            return Checked(path, note)
-    found = " / ".join(each.hexdigest() for each in hashes.values())
+    found = [each.hexdigest() for each in hashes.values()]
+    for digest in found:
+        if digest in digests:
+            return Checked(path, digests[digest])
     wanted = next((digest for digest, note in digests.items() if note == ORIGINAL), next(iter(digests)))
     raise FirstspikeError(
-        f"{path}: the digest of its content is {found}; expected {wanted}, so it is not the file it "
-        "should be: "
-        "delete it and fetch it again."
+        f"{path}: the digest of its content is {' / '.join(found)}; expected {wanted}, so it is not the file it "
+        "should be: delete it and fetch it again."
     )

@@ -209,7 +209,8 @@ def test_an_archive_put_there_by_hand_is_checked_and_used(
     with pytest.raises(FirstspikeError, match=r"cifar-100-binary\.tar\.gz: its md5 is"):
         get("cifar100", tmp_path)
     place.write_bytes(small)
-    assert names(get("cifar100", tmp_path)) == ["cifar-100-binary"]
+    # It stays, as it is the user's.
+    assert names(get("cifar100", tmp_path)) == ["cifar-100-binary", "cifar-100-binary.tar.gz"]
 
 
 def test_get_fetches_the_idx_files_that_are_missing(
