@@ -15,10 +15,9 @@ from firstspike.data.dataset import Dataset
 from firstspike.data.files import check_labels
 from firstspike.data.frames import Counts, Integrate, downsample, fitted, rebin
 from firstspike.data.npz import map_npz, npz_names, npz_shape, read_npz
-from firstspike.data.split import balanced_split
+from firstspike.data.split import fixed_split
 from firstspike.errors import FirstspikeError
 
-TEST_SHARE, TEST_SEED = 0.2, 0
 _MOST_CLASSES = 2**16
 
 
@@ -45,19 +44,7 @@ def load_arrays(path: Path, split: str, steps: int | None, integrate: Integrate,
         torch.from_numpy(chosen.astype(np.int64)),
         classes,
     )
-    return whole if given else without_test_split(whole, split)
-
-
-def without_test_split(whole: Dataset, split: str) -> Dataset:
-    """One side of a class-balanced division by a fixed seed, for sets that come undivided."""
-    count = round(TEST_SHARE * len(whole))
-    if count == 0:
-        raise FirstspikeError(
-            f"{whole.name}: {len(whole)} samples are too few to divide; expected at least 5, or a test split."
-        )
-    train, test = balanced_split(whole.labels, count, TEST_SEED)
-    indices = train if split == "train" else test
-    return whole.subset(indices, f"{split}, {len(indices):,} of {len(whole):,}, divided by seed {TEST_SEED}")
+    return whole if given else fixed_split(whole, split)
 
 
 def _names(path: Path) -> list[str]:

@@ -9,6 +9,8 @@ from torch import Tensor
 from firstspike.data.dataset import Dataset
 from firstspike.errors import FirstspikeError
 
+_TEST_SHARE, _TEST_SEED = 0.2, 0
+
 
 def balanced_split(labels: Tensor, count: int, seed: int) -> tuple[Tensor, Tensor]:
     """Indices `(kept, held)` into `labels` `[N]`, both ascending, with `count` held out.
@@ -43,3 +45,15 @@ def hold_out(dataset: Dataset, count_or_fraction: int | float, seed: int) -> tup
         dataset.subset(kept, f"{dataset.split}, less {count:,} held out by seed {seed}"),
         dataset.subset(held, f"validation, {count:,} held out of {origin} by seed {seed}"),
     )
+
+
+def fixed_split(whole: Dataset, split: str) -> Dataset:
+    """The train or the test side of a set that comes undivided: always the same class-balanced division."""
+    count = round(_TEST_SHARE * len(whole))
+    if count == 0:
+        raise FirstspikeError(
+            f"{whole.name}: {len(whole)} samples are too few to divide; expected at least 5, or a test split."
+        )
+    train, test = balanced_split(whole.labels, count, _TEST_SEED)
+    indices = train if split == "train" else test
+    return whole.subset(indices, f"{split}, {len(indices):,} of {len(whole):,}, divided by seed {_TEST_SEED}")

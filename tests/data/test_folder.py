@@ -62,6 +62,15 @@ def test_sizes_that_differ_need_a_size(undivided: Path) -> None:
     assert load(undivided, size=5).input_shape == (3, 5, 5)
 
 
+def test_both_splits_take_one_form(tmp_path: Path) -> None:
+    draw(tmp_path / "train/a/1.png")
+    draw(tmp_path / "test/a/1.png", mode="L", colour=9)
+    assert load(tmp_path, "test").input_shape == load(tmp_path, "train").input_shape == (3, 4, 6)
+    draw(tmp_path / "test/a/2.png", size=(5, 5))
+    with pytest.raises(FirstspikeError, match=r"test/a/2\.png: it is 5 x 5"):
+        load(tmp_path, "train")
+
+
 def test_a_large_folder_is_decoded_once_and_mapped(
     undivided: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +110,9 @@ def test_empty_and_strange_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FirstspikeError, match="hold no images"):
         load(tmp_path)
     draw(tmp_path / "set/train/a/1.png")
+    (tmp_path / "set/test/a").mkdir(parents=True)
+    with pytest.raises(FirstspikeError, match=r"set/test: its class folders hold no images"):
+        load(tmp_path / "set", "train")
     draw(tmp_path / "set/test/b/1.png")
     with pytest.raises(FirstspikeError, match=r"test/b: there is no such class in train; expected a"):
         load(tmp_path / "set", "test")
