@@ -18,19 +18,14 @@ _Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
 @app.command(name="list")
 def list_sets() -> None:
     """List the data sets that have a name, and whether they are on this machine."""
-    table = Table()
-    for heading in ("name", "what", "train / test", "classes", "licence", "here"):
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("name", "what", "train/test", "licence", "here"):
         # A name is there to be typed: it is never cut or wrapped.
         table.add_column(heading, no_wrap=heading == "name")
     for entry in data.catalogue.values():
-        counts = f"{entry.counts[0]:,} / {entry.counts[1]:,}"
+        counts = f"{entry.counts[0]:,}/{entry.counts[1]:,}"
         table.add_row(
-            entry.name,
-            entry.title,
-            counts,
-            str(len(entry.classes)),
-            entry.licence,
-            "no" if data.missing(entry.name) else "yes",
+            entry.name, entry.title, counts, entry.licence, "no" if data.missing(entry.name) else "yes"
         )
     console = Console()
     console.print(table)

@@ -58,7 +58,7 @@ catalogue: dict[str, Named] = {
     for entry in (
         Named(
             "mnist",
-            "MNIST, handwritten digits",
+            "handwritten digits",
             "idx",
             (60_000, 10_000),
             _DIGITS,
@@ -67,7 +67,7 @@ catalogue: dict[str, Named] = {
         ),
         Named(
             "fashion-mnist",
-            "Fashion-MNIST, articles of clothing",
+            "articles of clothing",
             "idx",
             (60_000, 10_000),
             _FASHION,
@@ -76,25 +76,25 @@ catalogue: dict[str, Named] = {
         ),
         Named(
             "cifar10",
-            "CIFAR-10, small photographs",
+            "small photographs",
             "cifar",
             (50_000, 10_000),
             _CIFAR10,
-            "no licence stated",
+            "not stated",
             "https://www.cs.toronto.edu/~kriz/cifar.html",
         ),
         Named(
             "cifar100",
-            "CIFAR-100, small photographs",
+            "small photographs",
             "cifar",
             (50_000, 10_000),
             _CIFAR100,
-            "no licence stated",
+            "not stated",
             "https://www.cs.toronto.edu/~kriz/cifar.html",
         ),
         Named(
             "dvs-gesture",
-            "DVS128 Gesture, event camera",
+            "event camera",
             "gestures",
             (1176, 288),
             _GESTURES,
@@ -103,7 +103,7 @@ catalogue: dict[str, Named] = {
         ),
         Named(
             "fashion-mnist-sample",
-            "a part of Fashion-MNIST, in the package",
+            "part of Fashion-MNIST",
             "sample",
             (5000, 1000),
             _FASHION,
