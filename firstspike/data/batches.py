@@ -44,7 +44,7 @@ class Batches:
     `drop_last` leaves out an incomplete last batch; by default it follows `shuffle` (training drops,
     evaluation keeps). Images of at most `resident_limit` bytes live on `device`; larger ones stay where they
     are and are fetched `prefetch` batches ahead by `workers` threads: the samples and augmentations are the
-    same. On a CUDA device `epoch` replays `make` as a graph, unless `capture` is off.
+    same. On a CUDA device `epoch` replays augmented batches as a graph, unless `capture` is off.
     One epoch at a time: starting the next one redraws the order that the running one reads.
     """
 
@@ -86,7 +86,8 @@ class Batches:
             )
         self.resident = dataset.nbytes <= resident_limit
         self.workers, self.prefetch = workers, prefetch
-        self.capture = capture and self.resident and self.device.type == "cuda"
+        # Capturing takes a moment, which a handful of kernels without augmentation would never earn back.
+        self.capture = capture and augment.any and self.resident and self.device.type == "cuda"
         self._captured: Captured | None = None
         self._images = dataset.images.to(self.device) if self.resident else dataset.images
         self._labels = dataset.labels.to(self.device)
