@@ -1,5 +1,6 @@
 """The command line: parse, call, print."""
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -11,15 +12,25 @@ def main(args: Sequence[str] | None = None) -> None:
     from tyro.extras import SubcommandApp
 
     from firstspike.cli import data, train
+    from firstspike.cli.flags import registry
 
     try:
         left, recipe = train.take_recipe(list(sys.argv[1:] if args is None else args))
         app = SubcommandApp()
-        app.command(train.train_command(recipe), name="train")
+        app.command(name="train")(train.train_command(recipe))
         app.command(train.resume)
         app.command(train.recipes)
         app.command(data.app, name="data")
-        app.cli(prog="firstspike", description="Time-to-first-spike networks: train, measure, run.", args=left)
+        app.cli(
+            prog="firstspike",
+            description="Time-to-first-spike networks: train, measure, run.",
+            args=left,
+            registry=registry,
+        )
     except FirstspikeError as error:
-        print(f"firstspike: {error}", file=sys.stderr)
+        rank = os.environ.get("RANK", "0")
+        print(f"firstspike{'' if rank == '0' else f' (process {rank})'}: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        print("firstspike: interrupted.", file=sys.stderr)
+        sys.exit(130)

@@ -1,6 +1,7 @@
 """Synapses: weights between layers of neurons, normalised while training and fused afterwards."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
@@ -69,6 +70,8 @@ class Synapse(nn.Module):
     def __init__(self, shape: tuple[int, ...], T: int, normalisation: Normalisation | None) -> None:
         super().__init__()
         self.normalisation = norm = normalisation or Normalisation()
+        self.sum_over_processes: Callable[[Tensor], Tensor] | None = None
+        """Differentiable sum over the processes that share a batch, so that its statistics are of all of it."""
         self.T = T
         out = shape[0]
         self.weight = nn.Parameter(torch.empty(shape))
@@ -137,8 +140,24 @@ class Synapse(nn.Module):
 
     def normalise_batch(self, current: Tensor) -> Tensor:
         """Batch normalisation of `[N, out, ...]`, all frames of the batch together."""
-        mean, var = self.running_mean, self.running_var
-        return F.batch_norm(current, mean, var, self.gain, self.bias, training=True, momentum=0.1, eps=1e-5)
+        if self.sum_over_processes is None:
+            mean, var = self.running_mean, self.running_var
+            return F.batch_norm(
+                current, mean, var, self.gain, self.bias, training=True, momentum=0.1, eps=1e-5
+            )
+        others = [axis for axis in range(current.dim()) if axis != 1]
+        wide = current.float()
+        count = wide.new_full((len(self.weight),), current.numel() / len(self.weight))
+        sums = self.sum_over_processes(torch.stack([wide.sum(others), wide.square().sum(others), count]))
+        mean, count = sums[0] / sums[2], sums[2].detach()
+        var = (sums[1] / sums[2] - mean.square()).clamp(min=0)
+        with torch.no_grad():
+            self.running_mean.lerp_(mean, 0.1)
+            self.running_var.lerp_(var * count / (count - 1), 0.1)
+        scale = torch.rsqrt(var + 1e-5) * (1.0 if self.gain is None else self.gain)
+        shift = (0.0 if self.bias is None else self.bias) - mean * scale
+        shape = (-1, *[1] * (current.dim() - 2))
+        return (wide * scale.view(shape) + shift.view(shape)).to(current.dtype)
 
     def fuse(self) -> Self:
         """A plain copy of this synapse: normalisation, gain and bias folded into one weight and one bias."""

@@ -24,6 +24,8 @@ KEPT = 2
 def write(folder: Path, step: int, state: dict[str, Any]) -> Path:
     """Write `state` (nested dicts and lists of tensors and JSON values) as the checkpoint of `step`."""
     final = folder / f"{step:09d}"
+    if damage(final) is None:  # this very step is safe already: there is nothing to gain by risking it
+        return final
     part = folder / f".{step:09d}.part"
     try:
         shutil.rmtree(part, ignore_errors=True)
@@ -40,28 +42,51 @@ def write(folder: Path, step: int, state: dict[str, Any]) -> Path:
         _sync(folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(part, ignore_errors=True)
+        kept = "The one before it is kept: make" if _all(folder) else "Make"
         raise FirstspikeError(
-            f"Could not write the checkpoint {final}: {error}. The one before it is kept: make room and resume."
+            f"Could not write the checkpoint {final}: {error}. {kept} room and resume."
         ) from error
-    for old in _all(folder)[:-KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
+    _tidy(folder, final)
     return final
 
 
-def read_last(folder: Path) -> tuple[dict[str, Any] | None, list[str]]:
+def find_last(folder: Path) -> tuple[Path | None, list[str]]:
     """The newest checkpoint that is whole (None if there is none), and a warning for each one that is not."""
     warnings: list[str] = []
     for path in reversed(_all(folder)):
-        try:
-            written = json.loads((path / "state.json").read_text())
-            if _digest(path / "state.safetensors") != written["digest"]:
-                raise ValueError("its tensors are not the ones that were written")
-            state = _attach(written["state"], load_file(path / "state.safetensors"))
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
-            warnings.append(f"The checkpoint {path} is damaged ({error}): falling back to the one before it.")
-            continue
-        return state, warnings
+        reason = damage(path)
+        if reason is None:
+            return path, warnings
+        warnings.append(f"The checkpoint {path} is damaged ({reason}): falling back to the one before it.")
+    if warnings:
+        warnings.append("No checkpoint is whole: starting from the beginning.")
     return None, warnings
+
+
+def damage(path: Path) -> str | None:
+    """What is wrong with a checkpoint, or None if it is whole."""
+    try:
+        written = json.loads((path / "state.json").read_text())
+        if _digest(path / "state.safetensors") != written["digest"]:
+            return "its tensors are not the ones that were written"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The state in a checkpoint that is whole."""
+    written = json.loads((path / "state.json").read_text())
+    state: dict[str, Any] = _attach(written["state"], load_file(path / "state.safetensors"))
+    return state
+
+
+def _tidy(folder: Path, newest: Path) -> None:
+    """Keep `newest` and the one before it. Later ones were damaged: the run has gone back to before them."""
+    paths = _all(folder)
+    current = paths.index(newest)
+    for path in (*paths[: max(current + 1 - KEPT, 0)], *paths[current + 1 :], *folder.glob(".*.part")):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _all(folder: Path) -> list[Path]:

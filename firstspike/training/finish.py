@@ -3,18 +3,24 @@
 import copy
 import importlib.util
 import time
-from typing import Any
+from collections import Counter
+from pathlib import Path
+from typing import Any, get_args
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_model
 from torch import nn
 
-from firstspike.data import Dataset, load
+from firstspike.data import Dataset
+from firstspike.errors import FirstspikeError
+from firstspike.functional.decoding import TieRule, predict
 from firstspike.measure import evaluate
 from firstspike.measure.evaluate import batches_of
 from firstspike.measure.plots import accuracy_curve, spike_raster
 from firstspike.models import Network, Twin, save
-from firstspike.training.recipe import Recipe
-from firstspike.training.run import Run
+from firstspike.nn import Output
+from firstspike.training.run import Run, whole
 from firstspike.training.trainer import Trainer
 
 
@@ -34,24 +40,35 @@ def validate(trainer: Trainer) -> dict[str, float]:
 
 
 def score(model: nn.Module, dataset: Dataset, device: torch.device) -> dict[str, Any]:
-    """The measures of a network, or the accuracy of a ReLU twin, on a data set."""
+    """The measures of a network on a data set; of other modules those that can be told from their output."""
     if isinstance(model, Network):
         return evaluate(model, dataset, device=device).as_dict()
     training = model.training
     model.eval()
-    correct = 0.0
+    totals: Counter[str] = Counter()
+    measures: dict[str, Any] = {"dataset": f"{dataset.name}, {dataset.split}", "samples": len(dataset)}
     with torch.no_grad():
         for batch in batches_of(dataset, 256, device):
             answer = model(batch.images)
-            label = answer.argmax(1) if isinstance(answer, torch.Tensor) else answer.spike_times.argmin(1)
-            correct += float((label == batch.labels).sum())
+            if isinstance(answer, Output):
+                measures["T"] = len(answer.spikes)
+                totals.update(_count(answer, batch.labels))
+            else:
+                totals["accuracy"] += 100 * int((answer.argmax(1) == batch.labels).sum())
     model.train(training)
-    return {"dataset": f"{dataset.name}, {dataset.split}", "accuracy": 100 * correct / len(dataset)}
+    return measures | {name: total / len(dataset) for name, total in totals.items()}
 
 
-def test_set(recipe: Recipe) -> Dataset:
-    T = recipe.T if recipe.encoding == "frames" else None
-    return load(recipe.data.name, "test", T=T, integrate=recipe.data.integrate)
+def _count(output: Output, labels: torch.Tensor) -> dict[str, int]:
+    """The measures of a batch, summed over its samples."""
+    strict, potential = (predict(output.spike_times, output.membrane, ties) for ties in get_args(TieRule))
+    return {
+        "strict": 100 * int((strict.label == labels).sum()),
+        "potential": 100 * int((potential.label == labels).sum()),
+        "steps": int(strict.steps.sum()),
+        "tied": 100 * int(strict.tied.sum()),
+        "silent": 100 * int(strict.silent.sum()),
+    }
 
 
 def finish(run: Run, trainer: Trainer) -> None:
@@ -61,11 +78,13 @@ def finish(run: Run, trainer: Trainer) -> None:
     """
     if trainer.average:
         trainer.average.swap(trainer.model)
-    if not trainer.place.leads:
+    if not trainer.place.leads or trainer.test_set is None:
         return
     model: nn.Module = copy.deepcopy(trainer.model).eval()
     if isinstance(model, Network | Twin):
         save(model, run.model)
+    else:
+        save_weights(model, run.model)
     tested = model
     for network in (model, getattr(model, "net", None)):
         if isinstance(network, Network):
@@ -73,12 +92,13 @@ def finish(run: Run, trainer: Trainer) -> None:
     if isinstance(model, Network):
         tested = model.fuse()
     allowed, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
-    dataset = test_set(trainer.recipe)
+    dataset = trainer.test_set
     started = time.monotonic()
     test = score(tested, dataset, trainer.place.device)
     torch.backends.cudnn.allow_tf32 = allowed
     epochs = run.metrics("epoch")
-    run.finish(
+    draw(run, tested, dataset, trainer.place.device)
+    run.finish(  # last of all: a run that has it is finished
         {
             "recipe": trainer.recipe.name,
             "seed": trainer.recipe.seed,
@@ -88,16 +108,27 @@ def finish(run: Run, trainer: Trainer) -> None:
             "last_epoch": epochs[-1] if epochs else {},
         }
     )
-    draw(run, tested, dataset, trainer.place.device)
+
+
+def save_weights(model: nn.Module, folder: Path) -> None:
+    """The state of a module that only its author can build again, by the names of its `state_dict`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with whole(folder / "model.safetensors") as part:
+            save_model(model, str(part))
+    except (OSError, SafetensorError) as error:
+        raise FirstspikeError(f"Could not save the model to {folder}: {error}.") from error
 
 
 def draw(run: Run, tested: nn.Module, dataset: Dataset, device: torch.device) -> None:
     """The accuracy curve of a run and the spikes of one test image; nothing where matplotlib is missing."""
     if importlib.util.find_spec("matplotlib") is None:
         return
-    accuracy_curve(run.metrics("epoch"), run.folder / "accuracy.png")
+    with run.writing(), whole(run.folder / "accuracy.png") as part:
+        accuracy_curve(run.metrics("epoch"), part)
     if isinstance(tested, Network):
         image = next(iter(batches_of(dataset.subset(torch.arange(1)), 1, device)))
         _, times = tested.trace(image.images)
         label = dataset.classes[int(image.labels[0])]
-        spike_raster(times, tested.T, run.folder / "raster.png", f"One image of class {label}")
+        with run.writing(), whole(run.folder / "raster.png") as part:
+            spike_raster(times, tested.T, part, f"One image of class {label}")

@@ -4,26 +4,25 @@ import signal
 import threading
 import time
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
+
+Reason = Literal["the time limit", "SIGINT", "SIGTERM"]
 
 
 class StopRequest:
     """Inside the block, SIGTERM and SIGINT ask to stop instead of killing; a second SIGINT kills as usual.
 
-    `asked` turns true then, or when `max_minutes` have passed, and `reason` says which.
+    `reason` says which signal it was, or that the `deadline` (of `time.monotonic`) has passed.
     """
 
-    def __init__(self, max_minutes: float | None = None) -> None:
-        self.deadline = None if max_minutes is None else time.monotonic() + 60 * max_minutes
-        self.signal: str | None = None
+    def __init__(self, deadline: float | None = None) -> None:
+        self.deadline = deadline
+        self.signal: Reason | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     @property
-    def asked(self) -> bool:
-        return self.reason is not None
-
-    @property
-    def reason(self) -> str | None:
+    def reason(self) -> Reason | None:
+        """Why to stop now; None to go on."""
         if self.signal:
             return self.signal
         if self.deadline is not None and time.monotonic() >= self.deadline:
@@ -43,6 +42,6 @@ class StopRequest:
             signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.signal = signal.Signals(number).name
+        self.signal = "SIGINT" if number == signal.SIGINT else "SIGTERM"
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, self._before[signal.SIGINT])

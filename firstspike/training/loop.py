@@ -1,9 +1,11 @@
 """The training loop: recipe in, run folder out."""
 
 import time
+from collections import deque
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -11,12 +13,12 @@ from torch import nn
 from firstspike.errors import FirstspikeError
 from firstspike.training import checkpoint
 from firstspike.training.diagnosis import find_nan
-from firstspike.training.distributed import Place, find_place
+from firstspike.training.distributed import Lockstep, Place, find_place
 from firstspike.training.finish import finish, validate
 from firstspike.training.interrupt import StopRequest
 from firstspike.training.logs import Logs
 from firstspike.training.recipe import Recipe
-from firstspike.training.run import Run
+from firstspike.training.run import Run, provenance
 from firstspike.training.trainer import Trainer
 from firstspike.training.watch import OnCollapse, Watch
 
@@ -35,6 +37,10 @@ class Options:
     """Stop when the network collapses (silent layers, tied outputs, ...), or say so and go on; NaN stops always."""
     tensorboard: bool = True
     """Write for TensorBoard too, where it is installed."""
+
+    def deadline(self) -> float | None:
+        """When to stop, if `max_minutes` count from now."""
+        return None if self.max_minutes is None else time.monotonic() + 60 * self.max_minutes
 
 
 @dataclass(frozen=True)
@@ -55,50 +61,106 @@ class Progress:
 
 
 def fit(
-    recipe: Recipe, folder: str | None = None, model: nn.Module | None = None, options: Options | None = None
+    recipe: Recipe,
+    folder: str | Path | None = None,
+    model: nn.Module | None = None,
+    options: Options | None = None,
 ) -> Run:
-    """Train a recipe (or a network of your own by it) to its end, without a word; returns its run folder."""
+    """Train a recipe, as `firstspike train` does but without a word; returns its run folder.
+
+    Args:
+        folder: of the run; by default a new one under runs/.
+        model: a network of your own, to train by the recipe instead of the recipe's.
+    """
     options = options or Options()
     place = find_place(options.device)
-    run = Run.create(recipe, folder)
-    for _ in training(run, place, options, model):
-        pass
+    with place.together():
+        run, progress = begin(recipe, place, options, folder, model)
+        deque(progress, maxlen=0)
     return run
 
 
-def training(run: Run, place: Place, options: Options, model: nn.Module | None = None) -> Iterator[Progress]:
-    """Train a run from its last checkpoint (or from the start) to its end, telling of the progress."""
-    recipe = run.recipe
-    trainer = Trainer(recipe, place, model)
-    state, warnings = checkpoint.read_last(run.checkpoints)
-    if state:
-        trainer.restore(state)
-        warnings.append(f"Resumed at epoch {trainer.epoch + 1}, step {trainer.step}.")
-    logs = Logs(run, place.leads, options.tensorboard, trainer.steps_taken)
-    watch, clock = Watch(trainer, logs, options.on_collapse), Clock(trainer)
-    yield from (clock.progress(message=warning) for warning in warnings)
+def resume(folder: str | Path, model: nn.Module | None = None, options: Options | None = None) -> Run:
+    """Continue a run that was stopped or killed, as `firstspike resume` does; a finished one stays as it is."""
+    options = options or Options()
+    place = find_place(options.device)
+    run = Run(folder)
+    with place.together():
+        deque(go_on(run, place, options, model), maxlen=0)
+    return run
 
-    with closing(logs), StopRequest(options.max_minutes) as stop:
-        while trainer.epoch < recipe.epochs:
-            for batch in trainer.batches.epoch(trainer.epoch, trainer.step):
-                trainer.zero_grad()
-                trainer.train_step(batch)
-                for message in watch.after_step():
-                    yield clock.progress(message=message)
-                if watch.verdict:
-                    save_state(run, trainer)
-                    raise FirstspikeError(f"{watch.verdict} The run is at {run.folder}.")
-                stopped = place.any(stop.asked)
-                if stopped or clock.due("checkpoint", 60 * options.checkpoint_minutes):
-                    save_state(run, trainer)
-                if stopped:
-                    yield clock.progress(message=f"Stopped by {stop.reason}; resumable.", stopped=True)
-                    return
-                if clock.due("progress", 0.5):
-                    yield clock.progress()
-            yield end_epoch(logs, trainer, clock)
-        save_state(run, trainer)
-    finish(run, trainer)
+
+def begin(
+    recipe: Recipe,
+    place: Place,
+    options: Options,
+    folder: str | Path | None = None,
+    model: nn.Module | None = None,
+) -> tuple[Run, Iterator[Progress]]:
+    """A new run, and its training. Its folder is made once data and network are known to be good."""
+    deadline = options.deadline()
+    own_model = f"{type(model).__name__}: {model!r}" if model is not None else ""
+    trainer = Trainer(recipe, place, model)
+    made, failure = "", None
+    try:
+        made = str(Run.create(recipe, folder, own_model).folder) if place.leads else ""
+    except FirstspikeError as error:
+        failure = error
+    made = place.share(made)
+    if failure or not made:
+        raise failure or FirstspikeError("The leading process could not make the run folder.")
+    return Run(made), training(Run(made), trainer, options, deadline)
+
+
+def go_on(run: Run, place: Place, options: Options, model: nn.Module | None = None) -> Iterator[Progress]:
+    """The training of a run from its last checkpoint to its end; nothing, if it is finished."""
+    deadline = options.deadline()
+    if place.any(run.summary is not None):
+        return iter(())
+    if model is None and run.own_model:
+        raise FirstspikeError(
+            f"{run.folder} trains a network of its own ({run.own_model.partition(':')[0]}), which only Python "
+            "knows: continue it there with resume(folder, model)."
+        )
+    return training(run, Trainer(run.recipe, place, model), options, deadline)
+
+
+def training(run: Run, trainer: Trainer, options: Options, deadline: float | None) -> Iterator[Progress]:
+    """Train a run from its last checkpoint (or from the start) to its end, telling of the progress."""
+    place = trainer.place
+    with run.held() if place.leads else nullcontext():
+        warnings = restore_state(run, trainer)
+        logs = Logs(run, place.leads, options.tensorboard, trainer.steps_taken)
+        watch, clock, lockstep = Watch(trainer, logs, options.on_collapse), Clock(trainer), Lockstep(place)
+        yield from (clock.progress(message=warning) for warning in warnings)
+
+        with closing(logs), StopRequest(deadline) as stop:
+            while trainer.epoch < trainer.recipe.epochs:
+                for batch in trainer.batches.epoch(trainer.epoch, trainer.step):
+                    trainer.zero_grad()
+                    trainer.train_step(batch)
+                    for message in watch.after_step():
+                        yield clock.progress(message=message)
+                    if watch.verdict:
+                        save_state(run, trainer)
+                        raise FirstspikeError(f"{watch.verdict} The run is at {run.folder}.")
+                    if not lockstep.due():
+                        continue
+                    wishes = (
+                        clock.due("checkpoint", 60 * options.checkpoint_minutes),
+                        clock.due("progress", 0.5),
+                    )
+                    reason, (save, show) = lockstep.agree(stop.reason, *wishes)
+                    if reason or save:
+                        save_state(run, trainer)
+                    if reason:
+                        yield clock.progress(message=f"Stopped by {reason}; resumable.", stopped=True)
+                        return
+                    if show:
+                        yield clock.progress(trainer.meter.read())
+                yield end_epoch(logs, trainer, clock)
+            save_state(run, trainer)
+        finish(run, trainer)
 
 
 def end_epoch(logs: Logs, trainer: Trainer, clock: "Clock") -> Progress:
@@ -116,8 +178,28 @@ def end_epoch(logs: Logs, trainer: Trainer, clock: "Clock") -> Progress:
 
 def save_state(run: Run, trainer: Trainer) -> None:
     """Write a checkpoint, unless the weights are lost to NaN: the one before it is then the one to keep."""
-    if trainer.place.leads and not find_nan(trainer.model, 0.0):
-        checkpoint.write(run.checkpoints, trainer.steps_taken, trainer.state())
+    if find_nan(trainer.model, 0.0):
+        return
+    state = trainer.state()
+    if trainer.place.leads:
+        checkpoint.write(run.checkpoints, trainer.steps_taken, {**state, "log_size": run.log_size()})
+    trainer.place.wait()  # a process that ends early would take the writing one with it
+
+
+def restore_state(run: Run, trainer: Trainer) -> list[str]:
+    """Bring trainer and log back to the last checkpoint, if there is one; returns what to tell the user."""
+    leads = trainer.place.leads
+    found, warnings = checkpoint.find_last(run.checkpoints) if leads else (None, [])
+    name = trainer.place.share(found.name if found else "")
+    state = checkpoint.read(run.checkpoints / name) if name else None
+    if leads:
+        run.rewind_log(state["log_size"] if state else 0)
+    if state:
+        trainer.restore(state)
+        warnings.append(f"Resumed at epoch {trainer.epoch + 1}, step {trainer.step}.")
+        if leads:
+            run.log("resumed", step=trainer.steps_taken, **provenance())
+    return warnings
 
 
 class Clock:
@@ -150,7 +232,7 @@ class Clock:
             steps=len(trainer.batches),
             images_per_second=taken * trainer.recipe.batch_size / seconds if seconds else 0.0,
             seconds_left=left * seconds / taken if taken else float("nan"),
-            metrics=trainer.meter.read() if metrics is None else metrics,
+            metrics=metrics or {},
             message=message,
             stopped=stopped,
         )

@@ -12,9 +12,14 @@ accuracy.png, raster.png
 import json
 import os
 import platform
+import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +29,9 @@ from firstspike.config import from_dict, to_dict
 from firstspike.errors import FirstspikeError
 from firstspike.training.recipe import Recipe
 
+if sys.platform != "win32":
+    import fcntl
+
 
 class Run:
     """A run folder on disk."""
@@ -32,10 +40,12 @@ class Run:
         self.folder = Path(folder)
 
     @classmethod
-    def create(cls, recipe: Recipe, folder: str | Path | None = None) -> "Run":
-        """A new folder for a recipe; by default `runs/<recipe>-<time>-seed<seed>`."""
-        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        run = cls(folder or Path("runs") / f"{recipe.name}-{stamp}-seed{recipe.seed}")
+    def create(cls, recipe: Recipe, folder: str | Path | None = None, own_model: str = "") -> "Run":
+        """A new folder for a recipe; by default `runs/<recipe>-<time>-seed<seed>`.
+
+        `own_model` describes the network, where it is the user's own and not the recipe's.
+        """
+        run = cls(folder or new_folder(f"{recipe.name}-{{}}-seed{recipe.seed}"))
         if run.recipe_path.exists():
             raise FirstspikeError(
                 f"{run.folder} already holds a run: continue it with `firstspike resume {run.folder}`, or give "
@@ -43,7 +53,7 @@ class Run:
             )
         try:
             run.folder.mkdir(parents=True, exist_ok=True)
-            write_json(run.folder / "provenance.json", provenance())
+            write_json(run.folder / "provenance.json", provenance() | {"own_model": own_model or None})
             write_json(run.recipe_path, to_dict(recipe))
         except OSError as error:
             raise FirstspikeError(f"Could not write to {run.folder}: {error.strerror or error}.") from error
@@ -64,6 +74,14 @@ class Run:
             raise FirstspikeError(f"{self.recipe_path} is damaged: {error}.") from error
 
     @property
+    def own_model(self) -> str:
+        """A description of the network this run trains, if it is the user's own; else nothing."""
+        try:
+            return json.loads((self.folder / "provenance.json").read_text()).get("own_model") or ""
+        except (OSError, ValueError):
+            return ""
+
+    @property
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
@@ -75,53 +93,127 @@ class Run:
     def summary(self) -> dict[str, Any] | None:
         """The final measures, or None while the run is not finished."""
         path = self.folder / "summary.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        try:
+            return json.loads(path.read_text()) if path.exists() else None
+        except ValueError as error:
+            raise FirstspikeError(f"{path} is damaged ({error}): delete it and resume the run.") from error
 
     def finish(self, summary: dict[str, Any]) -> None:
-        write_json(self.folder / "summary.json", summary)
+        """Write the final measures. From then on the run is finished, and needs no checkpoint."""
+        with self.writing():
+            write_json(self.folder / "summary.json", summary)
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def log(self, kind: str, **values: Any) -> None:
         """Append a line to metrics.jsonl."""
         line = json.dumps({"kind": kind, "time": datetime.now(UTC).isoformat(timespec="seconds"), **values})
-        try:
-            with (self.folder / "metrics.jsonl").open("a") as file:
-                file.write(line + "\n")
-        except OSError as error:
-            raise FirstspikeError(f"Could not write to {self.folder}: {error.strerror or error}.") from error
+        with self.writing(), self.log_path.open("a") as file:
+            file.write(line + "\n")
+
+    @property
+    def log_path(self) -> Path:
+        return self.folder / "metrics.jsonl"
+
+    def log_size(self) -> int:
+        """Bytes logged so far, all of them on the disk."""
+        if not self.log_path.exists():
+            return 0
+        with self.writing(), self.log_path.open("ab") as file:
+            os.fsync(file.fileno())
+            return file.tell()
+
+    def rewind_log(self, size: int) -> None:
+        """Take back what was logged after `size` bytes: those steps are done again, and logged again."""
+        if self.log_path.exists() and self.log_path.stat().st_size > size:
+            with self.writing():
+                os.truncate(self.log_path, size)
 
     def metrics(self, kind: str) -> list[dict[str, Any]]:
-        """The logged lines of one kind; of lines for the same epoch, written again after a kill, the last."""
-        path = self.folder / "metrics.jsonl"
-        if not path.exists():
+        """The logged lines of one kind."""
+        if not self.log_path.exists():
             return []
-        lines: dict[Any, dict[str, Any]] = {}
-        for text in path.read_text().splitlines():
+        lines = []
+        for text in self.log_path.read_text().splitlines():
             try:
                 line = json.loads(text)
             except ValueError:
-                continue  # a line cut short by a kill
+                continue  # being written, or cut short by a kill
             if line.get("kind") == kind:
-                lines[line.get("epoch", len(lines))] = line
-        return list(lines.values())
+                lines.append(line)
+        return lines
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from training in this folder; the system lets go of it if this one is killed."""
+        path = self.folder / ".lock"
+        with self.writing():
+            lock = path.open("a")
+        with lock:
+            try:
+                _lock(lock.fileno())
+            except BlockingIOError as error:
+                raise FirstspikeError(
+                    f"Another process is training in {self.folder}: wait for it, or stop it first."
+                ) from error
+            yield
+            path.unlink(missing_ok=True)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """In this block, what the system refuses to write is told in a sentence."""
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or error
+            raise FirstspikeError(
+                f"Could not write to {self.folder}: {reason}. Put that right, then `firstspike resume {self.folder}`."
+            ) from error
+
+
+def new_folder(pattern: str) -> Path:
+    """A path under runs/ named by the time, which replaces the braces in `pattern`."""
+    return Path("runs") / pattern.format(datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
 
 
 def provenance() -> dict[str, Any]:
     """What is needed to repeat a result: command, commit, versions, machine, time."""
     from firstspike import __version__
 
-    cuda = torch.cuda.is_available()
+    packages = ("torch", "numpy", "numba", "triton", "safetensors")
     return {
-        "command": " ".join(sys.argv),
+        "command": command(),
         "commit": commit(),
         "firstspike": __version__,
         "python": platform.python_version(),
-        "torch": torch.__version__,
-        "machine": torch.cuda.get_device_name()
-        if cuda
-        else f"{platform.machine()} CPU, {os.cpu_count()} cores",
+        **{name: found for name in packages if (found := _version(name))},
+        "cuda": torch.version.cuda,
+        "machine": _machine(),
+        "processes": int(os.environ.get("WORLD_SIZE", "1")),
         "system": platform.platform(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def command() -> str:
+    """The command line, as one would type it again."""
+    program = Path(sys.argv[0])
+    name = "firstspike" if program.name in ("firstspike", "__main__.py") else str(program)
+    return shlex.join([name, *sys.argv[1:]])
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _machine() -> str:
+    cores = f"{platform.machine()} CPU, {os.cpu_count()} cores"
+    if not torch.cuda.is_available():
+        return cores
+    count = torch.cuda.device_count()
+    return f"{torch.cuda.get_device_name()}{f' x {count}' if count > 1 else ''}; {cores}"
 
 
 def commit() -> str:
@@ -143,6 +235,28 @@ def commit() -> str:
 
 def write_json(path: Path, values: Any) -> None:
     """Write a file whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(values, indent=2) + "\n")
-    os.replace(part, path)
+    with whole(path) as part:
+        part.write_text(json.dumps(values, indent=2) + "\n")
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A path to write to, which becomes `path` at the end of the block: whole, or not at all."""
+    part = path.with_name(f".{path.stem}.part{path.suffix}")
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _lock(descriptor: int) -> None:
+    """Lock an open file, or raise BlockingIOError; where there are no locks (some network disks), do without."""
+    if sys.platform == "win32":
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return

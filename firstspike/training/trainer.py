@@ -10,7 +10,7 @@ from firstspike.data import Batch, Batches, Dataset, hold_out, load
 from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import mean_membrane
 from firstspike.models import Network, Twin, build_from, load_either, start_from
-from firstspike.nn import Output
+from firstspike.nn import Output, Readout
 from firstspike.training.distributed import Place
 from firstspike.training.loss import logits_loss, spiking_loss
 from firstspike.training.optimizer import MovingAverage, make_optimizers, set_rate
@@ -29,6 +29,8 @@ class Trainer:
         self.recipe, self.place = recipe, place
         torch.manual_seed(recipe.seed)
         self.train_set, self.validation_set = training_sets(recipe)
+        # Read now, so that a missing one is found before the training and not after it.
+        self.test_set = test_set(recipe) if place.leads else None
         self.config = recipe.network_config(self.train_set)
         self.model = (model or make_model(recipe, self.train_set)).to(place.device).train()
         self.network = self.model.net if isinstance(self.model, Twin) else self.model
@@ -94,8 +96,10 @@ class Trainer:
         return logits_loss(output, batch, recipe.loss, teacher)
 
     def output_threshold(self, output: Output) -> float | Tensor:
-        if isinstance(self.network, Network):
-            return self.network.readout.neuron.threshold_for(output.membrane[: len(output.spikes) - 1])
+        """V of the output neurons, for the membrane of all steps but the last."""
+        for module in reversed(list(self.network.modules())):
+            if isinstance(module, Readout):
+                return module.neuron.threshold_for(output.membrane[: len(output.spikes) - 1])
         return self.recipe.neuron.threshold
 
     def to_format(self, images: Tensor) -> Tensor:
@@ -105,16 +109,18 @@ class Trainer:
         return images
 
     def state(self) -> dict[str, Any]:
-        """Everything that the rest of the run depends on."""
+        """Everything that the rest of the run depends on. All processes take part."""
         return {
             "epoch": self.epoch,
             "step": self.step,
             "model": dict(self.model.state_dict()),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "average": self.average and {"updates": self.average.updates, "values": self.average.values},
-            "meter": self.meter.sums,
-            "random": torch.get_rng_state(),
-            "cuda_random": torch.cuda.get_rng_state(self.place.device) if self.on_cuda else None,
+            "meter": self.place.sum(self.meter.sums.clone()),
+            "random": self.place.gather(torch.get_rng_state()),
+            "cuda_random": self.place.gather(torch.cuda.get_rng_state(self.place.device))
+            if self.on_cuda
+            else [],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -126,10 +132,19 @@ class Trainer:
         if self.average and state["average"]:
             self.average.updates = state["average"]["updates"]
             self.average.values = [value.to(self.place.device) for value in state["average"]["values"]]
-        self.meter.sums = state["meter"].to(self.place.device)
-        torch.set_rng_state(state["random"])
-        if self.on_cuda and state["cuda_random"] is not None:
-            torch.cuda.set_rng_state(state["cuda_random"], self.place.device)
+        self.meter.reset()
+        if self.place.leads:  # the sums are over all processes
+            self.meter.sums += state["meter"].to(self.place.device)
+        self._restore_random(state)
+
+    def _restore_random(self, state: dict[str, Any]) -> None:
+        """Go on drawing dropout masks as before; with another number of processes, draw others."""
+        if len(state["random"]) != self.place.world:
+            torch.manual_seed(self.recipe.seed + 1_000_003 * self.place.rank + 7_919 * (1 + self.steps_taken))
+            return
+        torch.set_rng_state(state["random"][self.place.rank].cpu())
+        if self.on_cuda and state["cuda_random"]:
+            torch.cuda.set_rng_state(state["cuda_random"][self.place.rank].cpu(), self.place.device)
 
     @property
     def on_cuda(self) -> bool:
@@ -171,6 +186,12 @@ def training_sets(recipe: Recipe) -> tuple[Dataset, Dataset | None]:
     if not recipe.data.validation:
         return whole, None
     return hold_out(whole, recipe.data.validation, recipe.data.validation_seed)
+
+
+def test_set(recipe: Recipe) -> Dataset:
+    """What a finished run is tested on."""
+    T = recipe.T if recipe.encoding == "frames" else None
+    return load(recipe.data.name, "test", T=T, integrate=recipe.data.integrate)
 
 
 def make_model(recipe: Recipe, train_set: Dataset) -> nn.Module:
