@@ -1,0 +1,163 @@
+"""Runs that are killed or stopped, and resumed, end as if nothing had happened."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import firstspike.training.finish as finish_module
+from firstspike.cli.show import STOPPED_STATUS
+from firstspike.errors import FirstspikeError
+from firstspike.training import Options, Run, fit, resume
+from tests.training.processes import end, everything_random, outcome, start, stop, write_recipe
+
+ALWAYS = ["--device", "cpu", "--checkpoint-minutes", "0"]
+CPU = Options(device="cpu")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """As in the processes: sums may come out differently when several threads share them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """A run that nobody disturbed, and the seconds it took."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    args = ["train", write_recipe(everything_random(), folder), "--out", str(folder / "run"), *ALWAYS]
+    assert end(start(["recipes"], folder / "log")) == 0  # the server is up
+    began = time.monotonic()
+    assert end(start(args, folder / "log")) == 0, (folder / "log").read_text()
+    return folder / "run", time.monotonic() - began
+
+
+def killed_until_done(folder: Path, chance: random.Random, seconds: float) -> int:
+    """Run and kill at random moments until the run is finished; how often it was killed."""
+    recipe, out, kills = write_recipe(everything_random(), folder), folder / "run", 0
+    while kills < 100:
+        begun = (out / "recipe.json").exists()
+        args = ["resume", str(out), *ALWAYS] if begun else ["train", recipe, "--out", str(out), *ALWAYS]
+        process = start(args, folder / "log")
+        process.join(chance.uniform(0.2, 1.0) * seconds)
+        if process.exitcode is not None:
+            assert process.exitcode == 0, (folder / "log").read_text()
+            return kills
+        assert stop(process, signal.SIGKILL) == -signal.SIGKILL
+        kills += 1
+    raise AssertionError("it never comes to an end")
+
+
+@pytest.mark.parametrize(
+    "runs", [3, pytest.param(20, marks=pytest.mark.slow)], ids=["three runs", "twenty runs"]
+)
+def test_runs_killed_at_random_moments_end_bit_identical(
+    runs: int, unbroken: tuple[Path, float], tmp_path: Path
+) -> None:
+    expected, kills = outcome(unbroken[0]), 0
+    for number in range(runs):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        kills += killed_until_done(folder, random.Random(number), unbroken[1])
+        assert outcome(folder / "run") == expected
+        assert not list(folder.rglob("*.part*")), "something half-written is left"
+    assert kills >= runs
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_a_checkpoint_of_that_moment_and_status_3(
+    number: signal.Signals, unbroken: tuple[Path, float], tmp_path: Path
+) -> None:
+    out, recipe = tmp_path / "run", write_recipe(everything_random(), tmp_path)
+    process = start(["train", recipe, "--out", str(out), "--device", "cpu"], tmp_path / "log")
+    until = time.monotonic() + 60
+    while not Run(out).metrics("epoch") and time.monotonic() < until:
+        time.sleep(0.01)
+    assert stop(process, number) == STOPPED_STATUS
+    said = (tmp_path / "log").read_text()
+    assert f"Stopped by {number.name}" in said
+    assert f"firstspike resume {out}" in said
+    # The interval is far from over: the only checkpoint is the signal's, of a step after the first epoch's 19.
+    (checkpoint,) = (out / "checkpoints").iterdir()
+    assert int(checkpoint.name) >= 19
+    assert Run(resume(out, options=CPU).folder).summary
+    assert outcome(out) == outcome(unbroken[0])
+
+
+def test_a_run_stopped_by_the_clock_goes_on_along_the_same_schedule(
+    unbroken: tuple[Path, float], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    run = fit(everything_random(), out, options=Options(device="cpu", max_minutes=0))
+    stops = 1
+    while run.summary is None:
+        resume(out, options=Options(device="cpu", max_minutes=0.3 / 60))
+        stops += 1
+    assert stops > 2, "it was not stopped on the way"
+    assert outcome(out) == outcome(unbroken[0])
+
+
+@pytest.mark.parametrize("where", ["score", "draw"])
+def test_a_run_killed_while_it_finishes_can_be_resumed(
+    where: str, unbroken: tuple[Path, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    recipe, last = everything_random(), {"score": finish_module.score, "draw": finish_module.draw}[where]
+    calls = iter([last] * recipe.epochs if where == "score" else [])  # validation scores too, once an epoch
+    monkeypatch.setattr(finish_module, where, lambda *given: next(calls, killed)(*given))
+    with pytest.raises(KeyboardInterrupt):
+        fit(recipe, tmp_path / "run", options=CPU)
+    assert Run(tmp_path / "run").summary is None
+    monkeypatch.undo()
+    resume(tmp_path / "run", options=CPU)
+    assert outcome(tmp_path / "run") == outcome(unbroken[0])
+
+
+def test_a_damaged_checkpoint_costs_only_the_way_from_the_one_before(
+    unbroken: tuple[Path, float], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    fit(everything_random(), out, options=Options(device="cpu", max_minutes=0.2 / 60, checkpoint_minutes=0))
+    *_, newest = sorted((out / "checkpoints").iterdir())
+    os.truncate(newest / "state.safetensors", 1000)
+    with (out / "metrics.jsonl").open("a") as log:
+        log.write('{"kind": "epoch", "epo')  # a line that the kill cut short
+    process = start(["resume", str(out), *ALWAYS], tmp_path / "log")
+    assert end(process) == 0
+    assert f"The checkpoint {newest} is damaged" in (tmp_path / "log").read_text()
+    assert outcome(out) == outcome(unbroken[0])
+
+
+def test_a_full_disk_ends_the_run_with_a_sentence_and_keeps_the_last_checkpoint(
+    unbroken: tuple[Path, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    fit(everything_random(), out, options=Options(device="cpu", max_minutes=0))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("firstspike.training.checkpoint.save_file", full)
+    with pytest.raises(FirstspikeError, match=r"No space left on device.*The one before it is kept"):
+        resume(out, options=Options(device="cpu", checkpoint_minutes=0))
+    monkeypatch.undo()
+    assert [path.name for path in (out / "checkpoints").iterdir()] == ["000000001"]
+    resume(out, options=CPU)
+    assert outcome(out) == outcome(unbroken[0])
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
+    run = fit(everything_random(1), tmp_path / "run", options=Options(device="cpu", max_minutes=0))
+    with run.held(), pytest.raises(FirstspikeError, match="Another process is training in"):
+        resume(run.folder, options=CPU)
+    assert resume(run.folder, options=CPU).summary
