@@ -13,12 +13,16 @@ class Twin(nn.Module):
     """The conventional network of a spiking one: `[B, C, H, W]` in, logits `[B, classes]` out.
 
     It shares the layout of the spiking network's parameters, so either can start from the other's weights.
-    Event frames `[T, B, C, H, W]` are averaged over time. Neurons' thresholds take no part.
+    Event frames `[T, B, C, H, W]` are averaged over time. Neurons' thresholds take no part, and
+    are no longer learned.
     """
 
     def __init__(self, net: Network) -> None:
         super().__init__()
         self.net = net
+        for layer in net.layers:
+            if isinstance(layer, Spiking):
+                layer.neuron.requires_grad_(False)
 
     @property
     def config(self) -> NetworkConfig:
@@ -44,6 +48,11 @@ def start_from(net: Network, source: Network | Twin) -> None:
         for name, value in donor.state_dict().items()
         if name in own and name.rsplit(".", 1)[-1] in ("weight", "gain", "bias")
     }
+    for name in own.keys() ^ donor.state_dict().keys():
+        if name.endswith(".weight"):
+            raise FirstspikeError(
+                f"Cannot start {net.config.architecture} from {donor.config.architecture}: the layers differ."
+            )
     for name, value in carried.items():
         if value.shape != own[name].shape:
             raise FirstspikeError(

@@ -1,5 +1,6 @@
 """What training minimises: a weighted sum of terms on the output's spikes and membranes."""
 
+import functools
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -45,9 +46,14 @@ class Decoder:
         """Logits `[B, C]` of output spikes `[T, B, C]`."""
         if self.kind == "first-spike":
             return first_spike(spikes)
-        return temporal_weighting(
-            spikes, temporal_weights(len(spikes), self.decay, self.gamma).to(spikes.device)
-        )
+        weights = _weights_on(spikes.device, len(spikes), self.decay, self.gamma)
+        return temporal_weighting(spikes, weights)
+
+
+@functools.lru_cache
+def _weights_on(device: torch.device, T: int, decay: Decay, gamma: float) -> Tensor:
+    """The temporal weights, brought to the device once: a copy at every step would wait for it."""
+    return temporal_weights(T, decay, gamma).to(device)
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,9 @@ def spiking_loss(
     target = soft_target(batch, output.spikes.shape[2], loss.label_smoothing)
     if loss.mse or loss.cross_entropy:
         decoded = decoder(output.spikes)
+    if loss.mse:
         total = total + loss.mse * (decoded - target).square().sum(1).mean()
+    if loss.cross_entropy:
         total = total + loss.cross_entropy * F.cross_entropy(loss.temperature * decoded, target)
     if loss.membrane:
         total = total + loss.membrane * F.cross_entropy(mean_membrane(membrane), target)
@@ -151,6 +159,11 @@ def threshold_loss(overdrive: Tensor, labels: Tensor) -> Tensor:
 
 def distillation(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     """Kullback-Leibler divergence from the teacher, both softened, scaled back by the temperature squared."""
+    if logits.shape != teacher.shape:
+        raise FirstspikeError(
+            f"The teacher tells {teacher.shape[1]} classes apart, but the network being trained {logits.shape[1]}: "
+            "take a teacher trained on the same classes."
+        )
     student = F.log_softmax(logits / temperature, 1)
     wanted = F.log_softmax(teacher / temperature, 1)
     return F.kl_div(student, wanted, reduction="batchmean", log_target=True) * temperature**2

@@ -37,7 +37,10 @@ class Muon(Optimizer):
 
     def _step_together(self, weights: list[Tensor], lr: float, momentum: float, decay: float) -> None:
         grads = [weight.grad for weight in weights if weight.grad is not None]
-        buffers = [self.state[w].setdefault("momentum", torch.zeros_like(w)) for w in weights]
+        for weight in weights:
+            if "momentum" not in self.state[weight]:
+                self.state[weight]["momentum"] = torch.zeros_like(weight)
+        buffers = [self.state[weight]["momentum"] for weight in weights]
         torch._foreach_lerp_(buffers, grads, 1 - momentum)
         nesterov = torch._foreach_lerp(grads, buffers, momentum)
         update = orthogonalise(torch.stack([matrix.flatten(1) for matrix in nesterov]))

@@ -46,6 +46,12 @@ class OptimizerConfig:
             raise FirstspikeError(f"Unknown optimiser {self.kind!r}: choose sgd, adamw or muon.")
         if not (self.lr > 0 and self.muon_lr > 0):
             raise FirstspikeError(f"Learning rates must be positive, not {self.lr} and {self.muon_lr}.")
+        if self.clip < 0 or self.weight_decay < 0:
+            raise FirstspikeError(
+                f"clip and weight_decay must not be negative, but are {self.clip} and {self.weight_decay}."
+            )
+        if not (0 <= self.momentum < 1 and 0 <= self.muon_momentum < 1 and 0 <= self.beta2 < 1):
+            raise FirstspikeError("momentum, muon_momentum and beta2 lie in [0, 1).")
         if not 0 <= self.ema < 1:
             raise FirstspikeError(f"The moving average's decay lies in [0, 1), not {self.ema}.")
 
