@@ -44,7 +44,6 @@ class Place:
         return DistributedDataParallel(
             net,
             device_ids=[self.device] if self.device.type == "cuda" else None,
-            broadcast_buffers=False,
             static_graph=True,
         )
 

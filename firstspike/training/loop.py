@@ -108,6 +108,7 @@ def begin(
         failure = error
     made = place.share(made)
     if failure or not made:
+        place.wait()  # the others must have heard before the leading process is gone
         raise failure or FirstspikeError("The leading process could not make the run folder.")
     return Run(made), training(Run(made), trainer, options, deadline)
 
