@@ -131,7 +131,7 @@ def test_a_network_that_has_learned_all_needs_no_gradient() -> None:
     "of",
     [
         recipe(epochs=LONG),
-        recipe("{C4K3}*4-P2-FC4", epochs=LONG),
+        recipe("{C4K3}*3-P2-FC4", epochs=LONG),
         recipe(
             "{FC32}*7-FC4", epochs=LONG, loss=Loss(mse=0, threshold=1), optimizer=OptimizerConfig(lr=0.03)
         ),
