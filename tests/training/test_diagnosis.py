@@ -20,6 +20,7 @@ from firstspike.training.loop import resume
 from firstspike.training.loss import Loss
 from firstspike.training.optimizer import OptimizerConfig, Schedule
 from firstspike.training.recipe import NetConfig, Recipe
+from tests.training.processes import end, start_many, write_recipe
 from tests.training.small import recipe, train, trainer, watched
 
 LARGE_TEMPERATURE = Loss(mse=0, cross_entropy=1, temperature=1000)
@@ -261,6 +262,17 @@ def test_stop_ends_the_run_with_a_sentence_and_leaves_it_resumable(
     assert run.metrics("collapse")[0]["collapse"] == "silent"
     resume(run.folder, options=Options(device="cpu", tensorboard=False))
     assert run.summary is not None
+
+
+def test_all_processes_stop_at_the_same_collapse(tmp_path: Path) -> None:
+    of = recipe(epochs=1, neuron=Neuron(threshold=200.0))
+    flags = ["--device", "cpu", "--no-tensorboard", "--on-collapse", "stop", "--out", str(tmp_path / "run")]
+    args = ["train", write_recipe(of, tmp_path), *flags]
+    statuses = [end(process) for process in start_many([args, args], tmp_path / "log")]
+    assert all(status not in (0, None) for status in statuses)
+    for rank in (0, 1):
+        assert "Layer 1.FC16 is silent" in (tmp_path / f"log.{rank}").read_text()
+    assert [path.name for path in Run(tmp_path / "run").checkpoints.glob("[0-9]*")] == ["000000024"]
 
 
 def test_nan_keeps_the_checkpoint_from_before_it(tmp_path: Path) -> None:
