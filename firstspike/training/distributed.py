@@ -95,6 +95,9 @@ class Place:
             raise
         finally:
             if self.world > 1 and dist.is_initialized():
+                # gloo's thread may still be letting go of the last tensor, for which it needs the interpreter: were
+                # the group destroyed meanwhile, both would wait for each other for ever (seen with torch 2.13).
+                time.sleep(0.1)
                 dist.destroy_process_group()
 
 

@@ -8,6 +8,7 @@ results.md        the same as a table
 
 import itertools
 import json
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -186,13 +187,11 @@ def start_or_go_on(run: Run, recipe: Recipe, place: Place, options: Options) -> 
 
 def _noting_failure(progress: Iterator[Progress], run: Run) -> Iterator[Progress]:
     """As `progress`; but a run that fails on the way is logged to have, and ends there."""
-    last = None
+    last = Progress(0, 1, 0, 1, 0.0, math.nan, {})
     try:
         for last in progress:
             yield last
     except FirstspikeError as error:
-        if last is None:
-            raise
         run.log("failed", sentence=str(error))
         yield replace(last, message=f"Failed: {error}")
 

@@ -4,11 +4,9 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 import firstspike.training.finish as finish_module
 from firstspike.cli.show import STOPPED_STATUS
@@ -18,15 +16,6 @@ from tests.training.processes import end, everything_random, outcome, start, sto
 
 ALWAYS = ["--device", "cpu", "--checkpoint-minutes", "0"]
 CPU = Options(device="cpu")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """As in the processes: sums may come out differently when several threads share them."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
