@@ -4,8 +4,9 @@ __version__ = "0.1.0"
 
 from firstspike import functional, nn
 from firstspike.errors import FirstspikeError
-from firstspike.models import ZOO, Network, NetworkConfig, build, load, one_spike_check, save
+from firstspike.models import ZOO, Network, NetworkConfig, build, load, one_spike_check, pretrained, save
 from firstspike.nn import Neuron, Normalisation
+from firstspike.training import Options, Recipe, Run, fit, get_recipe, resume
 
 __all__ = [
     "ZOO",
@@ -14,11 +15,18 @@ __all__ = [
     "NetworkConfig",
     "Neuron",
     "Normalisation",
+    "Options",
+    "Recipe",
+    "Run",
     "__version__",
     "build",
+    "fit",
     "functional",
+    "get_recipe",
     "load",
     "nn",
     "one_spike_check",
+    "pretrained",
+    "resume",
     "save",
 ]

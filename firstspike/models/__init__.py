@@ -5,6 +5,7 @@ from firstspike.models.check import LayerCount, OneSpikeReport, one_spike_check
 from firstspike.models.config import NetworkConfig, Pooling
 from firstspike.models.grammar import parse
 from firstspike.models.network import Network, State, Step
+from firstspike.models.shipped import pretrained
 from firstspike.models.storage import load, load_either, save
 from firstspike.models.twin import Twin, start_from
 from firstspike.models.zoo import ZOO, resolve
@@ -25,6 +26,7 @@ __all__ = [
     "load_either",
     "one_spike_check",
     "parse",
+    "pretrained",
     "resolve",
     "save",
     "start_from",
