@@ -20,7 +20,7 @@ def main(args: Sequence[str] | None = None) -> None:
         app.command(name="train")(train.train_command(recipe))
         app.command(train.resume)
         app.command(train.recipes)
-        app.command(data.app, name="data")
+        app.command(data.app, name="data", help="List, get, verify and show data sets.")
         app.cli(
             prog="firstspike",
             description="Time-to-first-spike networks: train, measure, run.",

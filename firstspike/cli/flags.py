@@ -12,9 +12,9 @@ _METAVARS = {int: "INT", float: "NUMBER", str: "TEXT"}
 
 
 @registry.primitive_rule
-def _number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Numbers, refused in words."""
-    if info.type not in (int, float):
+def _plain(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """Numbers, refused in words; and text."""
+    if info.type not in _METAVARS:
         return None
     return _spec(info.type, optional=False)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from firstspike.errors import FirstspikeError
@@ -42,11 +42,10 @@ def _with_bar(progress: Iterator[Standing], console: Console) -> Standing | None
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[speed]}  {task.fields[metrics]}"),
+        TextColumn("{task.fields[words]}"),
     )
     with Progress(*columns, console=console) as bar:
-        task = bar.add_task("starting", speed="", metrics="", total=None)
+        task = bar.add_task("starting", words="", total=None)
         for last in progress:
             if last.message:
                 bar.console.print(last.message, soft_wrap=True, highlight=False)
@@ -56,8 +55,7 @@ def _with_bar(progress: Iterator[Standing], console: Console) -> Standing | None
                 total=last.epochs * last.steps,
                 completed=last.epoch * last.steps + last.step,
                 description=f"epoch {min(last.epoch + 1, last.epochs)}/{last.epochs}",
-                speed=f"{last.images_per_second:,.0f} images/s",
-                metrics=metrics,
+                words="  ".join(filter(None, [_pace(last), metrics])),
             )
     return last
 
@@ -74,10 +72,15 @@ def _as_lines(progress: Iterator[Standing]) -> Standing | None:
             where = f"{last.epoch}/{last.epochs}"
             if not epoch_ends:
                 where = f"{last.epoch + 1}/{last.epochs}, step {last.step}/{last.steps}"
-            left = "" if math.isnan(last.seconds_left) else f"  {_span(last.seconds_left)} left"
-            speed = f"{last.images_per_second:,.0f} images/s"
-            print(f"epoch {where}  {_metrics(last)}  {speed}{left}", file=sys.stderr, flush=True)
+            print(f"epoch {where}  {_metrics(last)}  {_pace(last)}", file=sys.stderr, flush=True)
     return last
+
+
+def _pace(standing: Standing) -> str:
+    """Time left and images per second, once they are known."""
+    if math.isnan(standing.seconds_left):
+        return ""
+    return f"{_span(standing.seconds_left)} left  {standing.images_per_second:,.0f} images/s"
 
 
 def _span(seconds: float) -> str:

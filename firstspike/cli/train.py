@@ -30,8 +30,10 @@ def take_recipe(args: list[str]) -> tuple[list[str], Recipe]:
 def find_recipe(name: str) -> Recipe:
     """A recipe by its name, or that of a run folder or a recipe.json."""
     path = Path(name)
-    if name in RECIPES or not path.exists():
+    if name in RECIPES or (not path.exists() and "/" not in name):
         return get_recipe(name)
+    if not path.exists():
+        raise FirstspikeError(f"There is no run folder or recipe file {name}.")
     if path.is_dir():
         return Run(path).recipe
     try:
@@ -82,8 +84,9 @@ def train_command(recipe: Recipe) -> Callable[..., None]:
     ) -> None:
         """Train a recipe: firstspike train [RECIPE] [flags].
 
-        RECIPE is a name that `firstspike recipes` lists, or a run folder or recipe.json to repeat; without one, the
-        shipped sample of Fashion-MNIST. The flags change it. The defaults below are those of the recipe given.
+        RECIPE is a name (firstspike recipes lists them), or a run folder to repeat.
+
+        The flags change it; the defaults shown are those of the recipe given.
         """
         options, many = arguments.options, arguments.many
         axes = tuple(Axis.of(words) for words in many.sweep)

@@ -208,13 +208,16 @@ class Clock:
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
-        self.start, self.first_step = time.monotonic(), trainer.steps_taken
+        self.start, self.first_step, self.warm = time.monotonic(), trainer.steps_taken, False
         self.last: dict[str, float] = {}
 
     def due(self, what: str, seconds: float) -> bool:
         """Whether `seconds` have passed since this was last true for `what`."""
         now = time.monotonic()
-        if now - self.last.setdefault(what, self.start) < seconds:
+        since = self.last.setdefault(what, self.start)
+        if not self.warm:  # the first step compiles and allocates: it says nothing about the others
+            self.start, self.first_step, self.warm = now, self.trainer.steps_taken, True
+        if now - since < seconds:
             return False
         self.last[what] = now
         return True
