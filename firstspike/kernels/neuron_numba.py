@@ -16,7 +16,7 @@ Array = NDArray[Any]
 SURROGATES = {"atan": 0, "sigmoid": 1, "triangle": 2, "rectangular": 3}
 
 
-@njit(parallel=True, cache=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@njit(parallel=True, cache=True, boundscheck=False)
 def forward(
     current: Array,
     rows: Array,
@@ -59,8 +59,8 @@ def forward(
     return bad
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _derivative(overdrive: np.float32, kind: int, alpha: np.float32) -> np.float32:
+@njit(inline="always")
+def _derivative(overdrive: Any, kind: int, alpha: Any) -> Any:
     one, two = np.float32(1), np.float32(2)
     if kind == 0:
         slope = np.float32(np.pi / 2) * alpha * overdrive
@@ -73,7 +73,7 @@ def _derivative(overdrive: np.float32, kind: int, alpha: np.float32) -> np.float
     return alpha if abs(overdrive) < one / (two * alpha) else np.float32(0)
 
 
-@njit(parallel=True, cache=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@njit(parallel=True, cache=True, boundscheck=False)
 def backward(
     grad: Array,
     current: Array,
