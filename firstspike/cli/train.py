@@ -145,7 +145,8 @@ def run_sweep(folder: Path, place: Place, options: Options, ray: bool) -> None:
     if ray:
         from firstspike.training.on_ray import run_on_ray
 
-        run_on_ray(sweep, folder, options, print)
+        if not run_on_ray(sweep, folder, options, print):
+            stopped(folder, place)
     else:
         for number, (label, progress) in enumerate(sweep.runs(folder, place, options), start=1):
             if place.leads:

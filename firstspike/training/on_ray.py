@@ -1,10 +1,10 @@
 """A sweep on Ray: its runs side by side, on one machine or on a cluster whose machines share the folder."""
 
 import os
+import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from firstspike.config import from_dict, to_dict
 from firstspike.errors import FirstspikeError
@@ -13,9 +13,21 @@ from firstspike.training.recipe import Recipe
 from firstspike.training.run import Run
 from firstspike.training.sweep import Sweep
 
+STOPPED = "stopped; resumable"
 
-def run_on_ray(sweep: Sweep, folder: Path, options: Options, tell: Callable[[str], None]) -> None:
-    """Train all runs that are not finished, one GPU each where there are GPUs; `tell` hears of each one's end."""
+
+class Caller(NamedTuple):
+    """Where the user is and what was typed, for workers elsewhere."""
+
+    folder: str
+    command: list[str]
+
+
+def run_on_ray(sweep: Sweep, folder: Path, options: Options, tell: Callable[[str], None]) -> bool:
+    """Train all runs that are not finished, one GPU each where there are GPUs; whether none had to stop early.
+
+    `tell` hears of each one's end.
+    """
     try:
         import ray
     except ImportError as error:
@@ -27,25 +39,27 @@ def run_on_ray(sweep: Sweep, folder: Path, options: Options, tell: Callable[[str
     try:
         gpus = 1 if ray.cluster_resources().get("GPU", 0) else 0
         train = ray.remote(num_cpus=1, num_gpus=gpus)(train_one)
-        here, given = os.getcwd(), to_dict(replace(options, tensorboard=False))
-        waiting = {
-            train.remote(
-                here, str((folder / variant.folder).absolute()), to_dict(variant.recipe), given
-            ): variant
-            for variant in sweep.variants
-            if Run(folder / variant.folder).summary is None
-        }
+        caller, options_given, ends = Caller(os.getcwd(), sys.argv), to_dict(options), []
+        waiting = {}
+        for variant in sweep.variants:
+            run = Run((folder / variant.folder).absolute())
+            if run.summary is None:
+                task = train.remote(caller, str(run.folder), to_dict(variant.recipe), options_given)
+                waiting[task] = variant
         while waiting:
             (done, *_), _ = ray.wait(list(waiting))
-            tell(f"{waiting.pop(done).folder}: {ray.get(done)}")
+            ends.append(ray.get(done))
+            tell(f"{waiting.pop(done).folder}: {ends[-1]}")
     finally:
         ray.shutdown()
+    return STOPPED not in ends
 
 
-def train_one(here: str, folder: str, recipe: dict[str, Any], options: dict[str, Any]) -> str:
+def train_one(caller: Caller, folder: str, recipe: dict[str, Any], options: dict[str, Any]) -> str:
     """Train one run in a worker, from wherever it stands; returns how it ended."""
-    if Path(here).is_dir():  # relative paths in the recipe are the user's
-        os.chdir(here)
+    sys.argv = caller.command  # for the record
+    if Path(caller.folder).is_dir():  # relative paths in the recipe are the user's
+        os.chdir(caller.folder)
     run, chosen = Run(folder), from_dict(Options, options)
     try:
         if run.recipe_path.exists():
@@ -56,4 +70,4 @@ def train_one(here: str, folder: str, recipe: dict[str, Any], options: dict[str,
         if run.recipe_path.exists():
             run.log("failed", sentence=str(error))
         return f"failed: {error}"
-    return "finished" if run.summary else "stopped; resumable"
+    return "finished" if run.summary else STOPPED
