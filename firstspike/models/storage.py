@@ -1,12 +1,13 @@
 """Networks as files: a folder with `model.safetensors` and `config.json`, never pickle."""
 
 import contextlib
+import hashlib
 import json
 import os
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from firstspike.config import from_dict, to_dict
@@ -36,9 +37,10 @@ def save(net: Network | Twin, folder: str | Path) -> Path:
     weights, config = folder / f"{WEIGHTS_NAME}.part", folder / f"{CONFIG_NAME}.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, weights)
         written = {"format": FORMAT, "firstspike": __version__, "unit": unit, "network": to_dict(net.config)}
         config.write_text(json.dumps(written, indent=2) + "\n")
+        # The two files name each other, so that a kill between the two renames is seen when they are read.
+        save_file(tensors, weights, {"config": _digest(config)})
         os.replace(weights, folder / WEIGHTS_NAME)
         os.replace(config, folder / CONFIG_NAME)
     except (SafetensorError, OSError) as error:
@@ -75,6 +77,7 @@ def load_either(folder: str | Path) -> Network | Twin:
     with torch.random.fork_rng(devices=[]):  # drawing the weights that are replaced must not be felt outside
         net = build_from(config)
     check_weights(net, weights, path)
+    check_pair(path, folder / CONFIG_NAME)
     net.to(next(iter(weights.values())).dtype)
     net.load_state_dict(weights)
     return Twin(net).eval() if unit == "relu" else net.eval()
@@ -99,9 +102,26 @@ def read_config(folder: Path) -> tuple[str, NetworkConfig]:
             "load it with the version that wrote it."
         )
     try:
-        return written.get("unit", "spike"), from_dict(NetworkConfig, written.get("network"))
+        if written.get("unit") not in ("spike", "relu"):
+            raise FirstspikeError(f"Unknown unit {written.get('unit')!r}: expected spike or relu.")
+        return written["unit"], from_dict(NetworkConfig, written.get("network"))
     except FirstspikeError as error:
         raise FirstspikeError(f"{path}: {error}") from error
+
+
+def check_pair(weights: Path, config: Path) -> None:
+    """Refuse weights that were saved with another configuration than the one beside them."""
+    with safe_open(weights, "pt") as file:
+        told = (file.metadata() or {}).get("config")
+    if told is not None and told != _digest(config):
+        raise FirstspikeError(
+            f"{weights} and {config.name} were not saved together: a save was cut short, or one of them was "
+            "changed. Save the model again, or restore both files."
+        )
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def check_weights(net: Network, weights: dict[str, torch.Tensor], path: Path) -> None:

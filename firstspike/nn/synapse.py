@@ -1,6 +1,7 @@
 """Synapses: weights between layers of neurons, normalised while training and fused afterwards."""
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
@@ -74,6 +75,10 @@ class Synapse(nn.Module):
         """Differentiable sum over the processes that share a batch, so that its statistics are of all of it."""
         self.T = T
         out = shape[0]
+        if norm.kind == "weight" and norm.per == "channel" and math.prod(shape[1:]) < 2:
+            raise FirstspikeError(
+                "A channel with a single weight is all mean and no deviation: normalise per layer, or not at all."
+            )
         self.weight = nn.Parameter(torch.empty(shape))
         self.gain = nn.Parameter(torch.ones(out)) if norm.gain else None
         self.bias = nn.Parameter(torch.zeros(out)) if norm.bias else None

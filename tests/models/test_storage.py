@@ -191,7 +191,7 @@ def full_disk(*_: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-def full_disk_in_safetensors(tensors: object, path: Path) -> None:
+def full_disk_in_safetensors(tensors: object, path: Path, *metadata: object) -> None:
     Path(path).write_bytes(b"half")
     raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
@@ -235,3 +235,13 @@ def test_a_network_that_its_configuration_does_not_describe_is_not_saved(tmp_pat
     with pytest.raises(FirstspikeError, match=r"'layers\.0\.synapse\.\w+' has shape \[3.*says \[4"):
         save(net, tmp_path)
     assert names(tmp_path) == []
+
+
+def test_weights_beside_another_configuration_are_refused(tmp_path: Path) -> None:
+    """A kill between the two renames of a save leaves new weights beside the old configuration."""
+    options = {"architecture": "FC8-FC3", "input_shape": (1, 4, 4)}
+    save(build(**options, T=4), tmp_path / "old")
+    save(build(**options, T=8), tmp_path / "new")
+    (tmp_path / "new" / "model.safetensors").replace(tmp_path / "old" / "model.safetensors")
+    with pytest.raises(FirstspikeError, match="were not saved together"):
+        load(tmp_path / "old")

@@ -204,3 +204,9 @@ def test_input_of_the_wrong_shape_is_refused(synapse: Synapse, shape: tuple[int,
 def test_a_bad_normalisation_is_refused(fields: dict, message: str) -> None:
     with pytest.raises(FirstspikeError, match=message):
         replace(Normalisation(), **fields)
+
+
+def test_a_channel_with_a_single_weight_is_refused() -> None:
+    with pytest.raises(FirstspikeError, match="single weight"):
+        Conv2d(1, 8, 1, T=4)
+    Conv2d(1, 8, 1, T=4, normalisation=Normalisation(per="layer"))

@@ -1,0 +1,68 @@
+"""The compiled CPU neuron equals the reference: identical spikes, the same gradients."""
+
+import itertools
+
+import pytest
+import torch
+
+from firstspike import FirstspikeError, functional, kernels
+from firstspike.functional.surrogate import Surrogate
+from firstspike.kernels import neuron_cpu
+
+pytestmark = pytest.mark.skipif(not neuron_cpu.HAS_NUMBA, reason="numba is not installed")
+
+SHAPES = [(2, 3, 4, 5), (3, 7), (1, 2, 1, 1), (5, 1, 3)]
+
+
+@pytest.mark.parametrize("kind", ["atan", "sigmoid", "triangle", "rectangular"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_spikes_are_identical_and_gradients_agree(shape: tuple[int, ...], kind: str) -> None:
+    torch.manual_seed(0)
+    for T, force, tau, biased, constant in itertools.product(
+        (1, 2, 3, 8), (False, True), (None, 2.0), (False, True), (False, True)
+    ):
+        frames = torch.randn(1 if constant else T, *shape)
+        bias = 0.3 * torch.randn(shape[1]) if biased else None
+        incoming = torch.randn(T, *shape)
+        results = []
+        for amos in (functional.amos, neuron_cpu.amos):
+            leaf = frames.clone().requires_grad_()
+            shift = bias.clone().requires_grad_() if bias is not None else None
+            current = leaf.expand(T, *shape) if constant else leaf
+            spikes = amos(current, 1.0, force, tau, Surrogate(kind, 1.5), shift)
+            spikes.backward(incoming)
+            results.append((spikes.detach(), leaf.grad, None if shift is None else shift.grad))
+        (spikes, grad, bias_grad), (found, found_grad, found_bias_grad) = results
+        assert torch.equal(spikes, found)
+        torch.testing.assert_close(found_grad, grad, rtol=1e-4, atol=1e-5)
+        if biased:
+            torch.testing.assert_close(found_bias_grad, bias_grad, rtol=1e-4, atol=1e-5)
+
+
+def test_it_is_what_the_cpu_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(neuron_cpu, "amos", lambda *arguments: calls.append(arguments))
+    kernels.amos(torch.randn(3, 2, 4))
+    assert len(calls) == 1
+
+
+def test_an_exact_hit_of_the_threshold_fires() -> None:
+    current = torch.tensor([0.5, 0.5, 1.0]).view(3, 1, 1)
+    assert neuron_cpu.amos(current, 1.0, False, None, Surrogate(), None).flatten().tolist() == [0, 1, 0]
+
+
+def test_channels_last_and_transposed_currents_are_taken() -> None:
+    current = torch.randn(4, 2, 3, 5, 6)
+    for odd in (
+        current.transpose(3, 4),
+        current.flatten(0, 1).to(memory_format=torch.channels_last).view(4, 2, 3, 5, 6),
+    ):
+        assert torch.equal(kernels.amos(odd), functional.amos(odd))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_nan_is_refused(value: float) -> None:
+    current = torch.zeros(3, 2, 4)
+    current[1, 0, 2] = value
+    with pytest.raises(FirstspikeError, match="NaN or infinite"):
+        kernels.amos(current)
