@@ -31,6 +31,9 @@ def main(args: Sequence[str] | None = None) -> None:
         rank = os.environ.get("RANK", "0")
         print(f"firstspike{'' if rank == '0' else f' (process {rank})'}: {error}", file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # whoever read the output, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except KeyboardInterrupt:
         print("firstspike: interrupted.", file=sys.stderr)
         sys.exit(130)
