@@ -51,29 +51,36 @@ def accuracy_curve(epochs: list[dict[str, Any]], path: Path) -> None:
 def spike_raster(times: dict[str, Tensor], T: int, path: Path, title: str, most: int = 400) -> None:
     """The wave of first spikes through the layers, for one sample.
 
-    `times` are spike times `[1, ...]` by layer. Of a large layer, `most` neurons are drawn, evenly chosen.
+    `times` are spike times `[1, ...]` by layer. Of a large layer, `most` neurons are drawn, evenly chosen, and
+    spread a little to the sides so that a crowd shows. Spikes after the answer are pale: inference stops
+    before them.
     """
     drawn, axes = figure(6.0, 4.5)
-    base, ticks = 0, []
-    answer = list(times.values())[-1].flatten()
+    answer = min(int(list(times.values())[-1].min()), T - 1)
+    base, ticks = 0.0, []
     for number, (name, layer_times) in enumerate(times.items()):
         flat = layer_times.flatten().cpu().numpy()
-        shown = flat[np.linspace(0, len(flat) - 1, min(most, len(flat))).astype(int)]
-        height = 60 if number == len(times) - 1 else max(60, len(shown))
-        rows = base + np.linspace(0, height, len(shown), endpoint=False)
-        fired = shown < T
-        size = 24 if number == len(times) - 1 else 3
-        axes.scatter(
-            shown[fired] + 1, rows[fired], s=size, color=COLOURS[number % len(COLOURS)], linewidths=0
+        shown = flat[np.linspace(0, len(flat) - 1, min(most, len(flat))).astype(int)].astype(float)
+        is_output = number == len(times) - 1
+        height = 40 if is_output else 100
+        rows = base + np.linspace(0, height, len(shown))
+        spread = (
+            np.zeros(len(shown)) if is_output else np.random.default_rng(0).uniform(-0.3, 0.3, len(shown))
         )
-        share = 100 * float((flat < T).mean())
-        ticks.append((base + height / 2, f"{name}\n{share:.0f} % fire"))
-        base += height + 25
-    first = int(answer.min())
-    if first < T:
-        axes.axvline(first + 1, color="black", linewidth=0.8, linestyle="--")
-        axes.text(first + 1.05, base, "answer", va="bottom")
+        for now, opacity in ((shown <= answer, 1.0), ((shown > answer) & (shown < T), 0.2)):
+            axes.scatter(
+                (shown + 1 + spread)[now],
+                rows[now],
+                s=30 if is_output else 4,
+                color=COLOURS[number % len(COLOURS)],
+                alpha=opacity,
+                linewidths=0,
+            )
+        ticks.append((base + height / 2, f"{name}\n{100 * float((flat <= answer).mean()):.0f} % fired"))
+        base += height + 20
+    axes.axvline(answer + 1.5, color="black", linewidth=0.8, linestyle="--")
+    axes.annotate("stops here", (answer + 1.58, base - 16), va="bottom")
     axes.set_yticks([tick for tick, _ in ticks], [label for _, label in ticks])
-    axes.set(xlabel="time step of the first spike", xlim=(0.5, T + 0.5), title=title)
+    axes.set(xlabel="time step of the first spike", xlim=(0.5, T + 0.5), ylim=(-8, base), title=title)
     axes.set_xticks(range(1, T + 1))
     drawn.savefig(path)

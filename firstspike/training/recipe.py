@@ -53,9 +53,9 @@ class NetConfig:
 class Recipe:
     """A training run, whole."""
 
-    name: str = "fashion-mnist-sample"
+    name: str = "own"
     """Name of the recipe."""
-    summary: str = "SCNN5 on the shipped sample of Fashion-MNIST: the first run"
+    summary: str = "A recipe of your own"
     """What it is for, in a line."""
     epochs: int = 12
     """Passes over the training set."""
