@@ -53,6 +53,8 @@ class Trainer:
         )
         self.epoch = self.step = 0
         self.meter = Meter(place)
+        self.seen: dict[str, Any] = {"since": {}, "told": []}
+        """Collapses: since which step each was seen, and those that were told of. A watch fills it in."""
         # Each process draws its own dropout masks; the weights above are the same in all of them.
         torch.manual_seed(recipe.seed + 1_000_003 * place.rank)
         torch.backends.cudnn.benchmark = True
@@ -120,6 +122,7 @@ class Trainer:
             "model": dict(self.model.state_dict()),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "average": self.average and {"updates": self.average.updates, "values": self.average.values},
+            "seen": self.seen,
             "meter": self.place.sum(self.meter.sums.clone()),
             "random": self.place.gather(torch.get_rng_state()),
             "cuda_random": self.place.gather(torch.cuda.get_rng_state(self.place.device))
@@ -136,6 +139,7 @@ class Trainer:
         if self.average and state["average"]:
             self.average.updates = state["average"]["updates"]
             self.average.values = [value.to(self.place.device) for value in state["average"]["values"]]
+        self.seen = state["seen"]
         self.meter.reset()
         if self.place.leads:  # the sums are over all processes
             self.meter.sums += state["meter"].to(self.place.device)

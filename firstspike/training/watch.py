@@ -35,8 +35,6 @@ class Watch:
         self.trainer, self.logs, self.on_collapse = trainer, logs, on_collapse
         self.verdict = ""
         """Why the run must end now, if it must."""
-        self._since: dict[tuple[str, str], int] = {}
-        self._told: set[tuple[str, str]] = set()
         self._on_cpu = trainer.place.device.type == "cpu"
         if trainer.place.leads:
             chosen = torch.linspace(
@@ -86,13 +84,13 @@ class Watch:
         warm = steps >= self.trainer.recipe.schedule.warmup * len(self.trainer.batches)
         # Deep layers start silent, and wake up only once the learning rate is there.
         found = [collapse for collapse in found if warm or collapse.kind != "silent"]
-        keys = {(collapse.kind, collapse.layer) for collapse in found}
-        self._since = {key: self._since.get(key, steps) for key in keys}
+        seen = self.trainer.seen
+        seen["since"] = {_key(collapse): seen["since"].get(_key(collapse), steps) for collapse in found}
         lasting = []
         for collapse in found:
-            key = (collapse.kind, collapse.layer)
-            if key not in self._told and (last_look or steps - self._since[key] >= PATIENCE):
-                self._told.add(key)
+            key = _key(collapse)
+            if key not in seen["told"] and (last_look or steps - seen["since"][key] >= PATIENCE):
+                seen["told"].append(key)
                 self._log(collapse)
                 lasting.append(collapse)
         return lasting
@@ -105,6 +103,10 @@ class Watch:
             layer=collapse.layer,
             sentence=collapse.sentence,
         )
+
+
+def _key(collapse: Collapse) -> str:
+    return f"{collapse.kind} in {collapse.layer}"
 
 
 def _is_early(steps: int) -> bool:

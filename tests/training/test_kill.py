@@ -11,51 +11,58 @@ import pytest
 import firstspike.training.finish as finish_module
 from firstspike.cli.show import STOPPED_STATUS
 from firstspike.errors import FirstspikeError
+from firstspike.nn import Neuron
 from firstspike.training import Options, Run, fit, resume
 from tests.training.processes import end, everything_random, outcome, start, stop, write_recipe
 
 ALWAYS = ["--device", "cpu", "--checkpoint-minutes", "0"]
 CPU = Options(device="cpu")
+STEPS = 57
+"""Steps of the run that all of them are compared with."""
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
-    """A run that nobody disturbed, and the seconds it took."""
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody disturbed."""
     folder = tmp_path_factory.mktemp("unbroken")
     args = ["train", write_recipe(everything_random(), folder), "--out", str(folder / "run"), *ALWAYS]
-    assert end(start(["recipes"], folder / "log")) == 0  # the server is up
-    began = time.monotonic()
     assert end(start(args, folder / "log")) == 0, (folder / "log").read_text()
-    return folder / "run", time.monotonic() - began
+    return folder / "run"
 
 
-def killed_until_done(folder: Path, chance: random.Random, seconds: float) -> int:
+def newest(out: Path) -> int:
+    """The step of the newest checkpoint."""
+    return max((int(path.name) for path in (out / "checkpoints").glob("[0-9]*")), default=0)
+
+
+def killed_until_done(folder: Path, chance: random.Random) -> int:
     """Run and kill at random moments until the run is finished; how often it was killed."""
-    recipe, out, kills = write_recipe(everything_random(), folder), folder / "run", 0
-    while kills < 100:
+    recipe, out = write_recipe(everything_random(), folder), folder / "run"
+    for kills in range(100):
         begun = (out / "recipe.json").exists()
         args = ["resume", str(out), *ALWAYS] if begun else ["train", recipe, "--out", str(out), *ALWAYS]
+        step = min(newest(out) + chance.randint(0, 30), STEPS)
         process = start(args, folder / "log")
-        process.join(chance.uniform(0.2, 1.0) * seconds)
+        while newest(out) < step and process.exitcode is None:
+            time.sleep(0.001)
+        # Anywhere in a step or in the writing of its checkpoint; in the end, anywhere in what follows the last.
+        process.join(chance.uniform(0, 0.05 if step < STEPS else 1.0))
         if process.exitcode is not None:
             assert process.exitcode == 0, (folder / "log").read_text()
             return kills
         assert stop(process, signal.SIGKILL) == -signal.SIGKILL
-        kills += 1
     raise AssertionError("it never comes to an end")
 
 
 @pytest.mark.parametrize(
     "runs", [3, pytest.param(20, marks=pytest.mark.slow)], ids=["three runs", "twenty runs"]
 )
-def test_runs_killed_at_random_moments_end_bit_identical(
-    runs: int, unbroken: tuple[Path, float], tmp_path: Path
-) -> None:
-    expected, kills = outcome(unbroken[0]), 0
+def test_runs_killed_at_random_moments_end_bit_identical(runs: int, unbroken: Path, tmp_path: Path) -> None:
+    expected, kills = outcome(unbroken), 0
     for number in range(runs):
         folder = tmp_path / str(number)
         folder.mkdir()
-        kills += killed_until_done(folder, random.Random(number), unbroken[1])
+        kills += killed_until_done(folder, random.Random(number))
         assert outcome(folder / "run") == expected
         assert not list(folder.rglob("*.part*")), "something half-written is left"
     assert kills >= runs
@@ -63,13 +70,13 @@ def test_runs_killed_at_random_moments_end_bit_identical(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_leaves_a_checkpoint_of_that_moment_and_status_3(
-    number: signal.Signals, unbroken: tuple[Path, float], tmp_path: Path
+    number: signal.Signals, unbroken: Path, tmp_path: Path
 ) -> None:
     out, recipe = tmp_path / "run", write_recipe(everything_random(), tmp_path)
     process = start(["train", recipe, "--out", str(out), "--device", "cpu"], tmp_path / "log")
     until = time.monotonic() + 60
     while not Run(out).metrics("epoch") and time.monotonic() < until:
-        time.sleep(0.01)
+        time.sleep(0.001)
     assert stop(process, number) == STOPPED_STATUS
     said = (tmp_path / "log").read_text()
     assert f"Stopped by {number.name}" in said
@@ -78,25 +85,23 @@ def test_a_signal_leaves_a_checkpoint_of_that_moment_and_status_3(
     (checkpoint,) = (out / "checkpoints").iterdir()
     assert int(checkpoint.name) >= 19
     assert Run(resume(out, options=CPU).folder).summary
-    assert outcome(out) == outcome(unbroken[0])
+    assert outcome(out) == outcome(unbroken)
 
 
-def test_a_run_stopped_by_the_clock_goes_on_along_the_same_schedule(
-    unbroken: tuple[Path, float], tmp_path: Path
-) -> None:
+def test_a_run_stopped_by_the_clock_goes_on_along_the_same_schedule(unbroken: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     run = fit(everything_random(), out, options=Options(device="cpu", max_minutes=0))
     stops = 1
     while run.summary is None:
-        resume(out, options=Options(device="cpu", max_minutes=0.3 / 60))
+        resume(out, options=Options(device="cpu", max_minutes=0.05 / 60))
         stops += 1
     assert stops > 2, "it was not stopped on the way"
-    assert outcome(out) == outcome(unbroken[0])
+    assert outcome(out) == outcome(unbroken)
 
 
 @pytest.mark.parametrize("where", ["score", "draw"])
 def test_a_run_killed_while_it_finishes_can_be_resumed(
-    where: str, unbroken: tuple[Path, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: str, unbroken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -109,26 +114,26 @@ def test_a_run_killed_while_it_finishes_can_be_resumed(
     assert Run(tmp_path / "run").summary is None
     monkeypatch.undo()
     resume(tmp_path / "run", options=CPU)
-    assert outcome(tmp_path / "run") == outcome(unbroken[0])
+    assert outcome(tmp_path / "run") == outcome(unbroken)
 
 
-def test_a_damaged_checkpoint_costs_only_the_way_from_the_one_before(
-    unbroken: tuple[Path, float], tmp_path: Path
-) -> None:
+def test_a_damaged_checkpoint_costs_only_the_way_from_the_one_before(unbroken: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    fit(everything_random(), out, options=Options(device="cpu", max_minutes=0.2 / 60, checkpoint_minutes=0))
-    *_, newest = sorted((out / "checkpoints").iterdir())
-    os.truncate(newest / "state.safetensors", 1000)
+    fit(everything_random(), out, options=Options(device="cpu", max_minutes=0))
+    for _ in range(2):
+        resume(out, options=Options(device="cpu", max_minutes=0))
+    _, last = sorted((out / "checkpoints").iterdir())
+    os.truncate(last / "state.safetensors", 1000)
     with (out / "metrics.jsonl").open("a") as log:
         log.write('{"kind": "epoch", "epo')  # a line that the kill cut short
     process = start(["resume", str(out), *ALWAYS], tmp_path / "log")
     assert end(process) == 0
-    assert f"The checkpoint {newest} is damaged" in (tmp_path / "log").read_text()
-    assert outcome(out) == outcome(unbroken[0])
+    assert f"The checkpoint {last} is damaged" in (tmp_path / "log").read_text()
+    assert outcome(out) == outcome(unbroken)
 
 
 def test_a_full_disk_ends_the_run_with_a_sentence_and_keeps_the_last_checkpoint(
-    unbroken: tuple[Path, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unbroken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "run"
     fit(everything_random(), out, options=Options(device="cpu", max_minutes=0))
@@ -142,7 +147,23 @@ def test_a_full_disk_ends_the_run_with_a_sentence_and_keeps_the_last_checkpoint(
     monkeypatch.undo()
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["000000001"]
     resume(out, options=CPU)
-    assert outcome(out) == outcome(unbroken[0])
+    assert outcome(out) == outcome(unbroken)
+
+
+def test_a_collapse_is_told_of_once_in_a_run_that_is_stopped_after_every_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firstspike.training.watch.PATIENCE", 20)
+    given = everything_random(neuron=Neuron(threshold=30.0))
+    unbroken = fit(given, tmp_path / "unbroken", options=CPU)
+    assert unbroken.metrics("collapse")
+    at_once = Options(device="cpu", max_minutes=0, tensorboard=False)
+    stopped, stops = fit(given, tmp_path / "run", options=at_once), 1
+    while stopped.summary is None:
+        resume(stopped.folder, options=at_once)
+        stops += 1
+    assert stops == STEPS + 1  # and once more, to finish
+    assert outcome(stopped.folder) == outcome(unbroken.folder)
 
 
 def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
