@@ -1,7 +1,7 @@
-"""Accuracy, latency and spikes over a data set, with early stopping."""
+"""Accuracy, latency, spikes and synaptic operations over a data set, with early stopping."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -9,7 +9,9 @@ from torch import Tensor
 
 from firstspike.config import to_dict
 from firstspike.data import Batch, Batches, Dataset
+from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import predict
+from firstspike.measure.synapses import Site, sites
 from firstspike.models import Network
 
 
@@ -39,6 +41,12 @@ class Measures:
     """The same for each layer."""
     layer_rates: dict[str, float]
     """Mean spikes of a neuron until the sample stops, for each layer."""
+    sops: float | None = None
+    """Mean synaptic operations a sample: each spike times the synapses it drives. None where those are unknown."""
+    layer_sops: dict[str, float] = field(default_factory=dict)
+    """The same for each layer, in whose synapses they happen."""
+    input_operations: float = 0.0
+    """Multiplications of a constant input current with the first weights, once a sample (direct coding)."""
 
     def as_dict(self) -> dict[str, Any]:
         return to_dict(self)
@@ -70,6 +78,7 @@ def evaluate(
     training = net.training
     net.eval()
     tally, histogram = _Tally(), torch.zeros(net.T, dtype=torch.int64, device=device)
+    operations = Operations(net)
     sizes: dict[str, int] = {}
     for batch in batches_of(dataset, batch_size, device):
         output, times = net.trace(batch.images)
@@ -83,6 +92,7 @@ def evaluate(
         for name, layer_times in times.items():
             sizes[name] = layer_times[0].numel()
             tally.add(name, (layer_times.flatten(1) < answer.steps[:, None]).sum(1))
+        operations.add(batch.images, times, answer.steps)
     net.train(training)
     count = len(dataset)
     layer_spikes = {name: tally.mean(name, count) for name in sizes}
@@ -99,7 +109,55 @@ def evaluate(
         spikes=sum(layer_spikes.values()),
         layer_spikes=layer_spikes,
         layer_rates={name: spikes / sizes[name] for name, spikes in layer_spikes.items()},
+        **operations.means(count),
     )
+
+
+class Operations:
+    """Spikes that arrive at each layer's synapses, by position, from which their operations follow exactly."""
+
+    def __init__(self, net: Network) -> None:
+        self.net = net
+        try:
+            self.sites: list[Site] = sites(net)
+        except FirstspikeError:  # a layer of the user's own, whose synapses nobody can count
+            self.sites = []
+        self.arrived: dict[str, Tensor] = {}
+
+    def add(self, images: Tensor, times: dict[str, Tensor], steps: Tensor) -> None:
+        """Count a batch: its spike times by layer, and the steps each of its samples runs for."""
+        for site in self.sites:
+            if site.source is not None:
+                self._note(site, site.arriving(times[site.source], steps, self.net.T))
+            elif self.net.config.encoding != "direct":
+                inputs = self.net.encode(images)
+                running = torch.arange(self.net.T, device=steps.device)[:, None] < steps
+                running = running.view(*running.shape, *[1] * (inputs.dim() - 2))
+                self._note(site, site.arriving_frames(inputs * running))
+
+    def add_frames(self, frames: dict[str | None, Tensor]) -> None:
+        """Count a batch that runs to its end: spikes `[T, B, ...]` by layer, and those of the input under None."""
+        for site in self.sites:
+            if site.source in frames:
+                self._note(site, site.arriving_frames(frames[site.source]))
+
+    def _note(self, site: Site, arrived: Tensor) -> None:
+        seen = self.arrived.get(site.name)
+        self.arrived[site.name] = arrived if seen is None else seen + arrived
+
+    def means(self, samples: int) -> dict[str, Any]:
+        """The fields of `Measures` that tell of operations."""
+        if not self.sites:
+            return {}
+        layers = {
+            site.name: site.operations(self.arrived[site.name]) / samples
+            if site.name in self.arrived
+            else 0.0
+            for site in self.sites
+        }
+        direct = self.net.config.encoding == "direct"
+        first = float(self.sites[0].synapses) if direct else 0.0
+        return {"sops": sum(layers.values()), "layer_sops": layers, "input_operations": first}
 
 
 def batches_of(dataset: Dataset, batch_size: int, device: str | torch.device) -> Iterator[Batch]:
