@@ -80,6 +80,11 @@ class Recipe:
     schedule: Schedule = field(default_factory=Schedule)
 
     def __post_init__(self) -> None:
+        held = self.data.validation
+        if held < 0 or (held >= 1 and held != int(held)):
+            raise FirstspikeError(
+                f"data.validation is {held}: give a share below 1, or a whole number of samples to hold out."
+            )
         if self.epochs < 1 or self.batch_size < 1:
             raise FirstspikeError(
                 f"A run needs at least one epoch and one sample a step, not epochs={self.epochs} and "

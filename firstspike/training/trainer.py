@@ -191,9 +191,10 @@ def training_sets(recipe: Recipe) -> tuple[Dataset, Dataset | None]:
     """The training set, and what the recipe holds out of it."""
     T = recipe.T if recipe.encoding == "frames" else None
     whole = load(recipe.data.name, "train", T=T, integrate=recipe.data.integrate)
-    if not recipe.data.validation:
+    held = recipe.data.validation
+    if not held:
         return whole, None
-    return hold_out(whole, recipe.data.validation, recipe.data.validation_seed)
+    return hold_out(whole, held if held < 1 else int(held), recipe.data.validation_seed)
 
 
 def test_set(recipe: Recipe) -> Dataset:

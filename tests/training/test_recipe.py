@@ -10,7 +10,8 @@ from firstspike.config import from_dict, to_dict
 from firstspike.errors import FirstspikeError
 from firstspike.training import RECIPES, Recipe, get_recipe
 from firstspike.training.loss import Loss
-from firstspike.training.recipe import NetConfig
+from firstspike.training.recipe import DataConfig, NetConfig
+from firstspike.training.trainer import training_sets
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES.keys())
@@ -74,3 +75,13 @@ def test_settings_that_do_not_fit_together_are_refused() -> None:
 def test_an_unknown_recipe_is_refused_with_the_nearest() -> None:
     with pytest.raises(FirstspikeError, match=r"did you mean .*fashion-mnist-sample"):
         get_recipe("fashion-mnist-sampel")
+
+
+def test_validation_is_a_share_or_a_number_of_samples() -> None:
+    for held, size in ((0.1, 500), (1000.0, 1000)):
+        recipe = Recipe(data=DataConfig(validation=held))
+        train, validation = training_sets(recipe)
+        assert validation is not None
+        assert (len(train), len(validation)) == (5000 - size, size)
+    with pytest.raises(FirstspikeError, match="whole number of samples"):
+        Recipe(data=DataConfig(validation=10.5))
