@@ -3,6 +3,7 @@
 from firstspike.measure.distributions import currents, firing_times, weight_gradients
 from firstspike.measure.energy import PAPER_HARDWARE, Energy, Hardware, estimate
 from firstspike.measure.evaluate import Measures, evaluate
+from firstspike.measure.rate import evaluate_rate
 from firstspike.measure.synapses import Site, sites
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "currents",
     "estimate",
     "evaluate",
+    "evaluate_rate",
     "firing_times",
     "sites",
     "weight_gradients",

@@ -52,7 +52,7 @@ class Measures:
         return to_dict(self)
 
 
-class _Tally:
+class Tally:
     """Sums over samples, kept on the device until the end."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ def evaluate(
     """
     training = net.training
     net.eval()
-    tally, histogram = _Tally(), torch.zeros(net.T, dtype=torch.int64, device=device)
+    tally, histogram = Tally(), torch.zeros(net.T, dtype=torch.int64, device=device)
     operations = Operations(net)
     sizes: dict[str, int] = {}
     for batch in batches_of(dataset, batch_size, device):

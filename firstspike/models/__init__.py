@@ -5,9 +5,11 @@ from firstspike.models.check import LayerCount, OneSpikeReport, one_spike_check
 from firstspike.models.config import NetworkConfig, Pooling
 from firstspike.models.grammar import parse
 from firstspike.models.network import Network, State, Step
+from firstspike.models.rate import RateTwin
 from firstspike.models.shipped import pretrained
 from firstspike.models.storage import load, load_either, save
 from firstspike.models.twin import Twin, start_from
+from firstspike.models.units import as_unit
 from firstspike.models.zoo import ZOO, resolve
 
 __all__ = [
@@ -17,9 +19,11 @@ __all__ = [
     "NetworkConfig",
     "OneSpikeReport",
     "Pooling",
+    "RateTwin",
     "State",
     "Step",
     "Twin",
+    "as_unit",
     "build",
     "build_from",
     "load",

@@ -16,6 +16,7 @@ from firstspike.models.build import build_from
 from firstspike.models.config import NetworkConfig
 from firstspike.models.network import Network
 from firstspike.models.twin import Twin
+from firstspike.models.units import UNITS, as_unit
 
 FORMAT = 1
 """Raised whenever a file of the older kind could no longer be read rightly."""
@@ -24,12 +25,12 @@ CONFIG_NAME, WEIGHTS_NAME = "config.json", "model.safetensors"
 
 
 def save(net: Network | Twin, folder: str | Path) -> Path:
-    """Write a network, or a ReLU twin, to a folder; each file appears whole or not at all."""
+    """Write a network, or a twin of one, to a folder; each file appears whole or not at all."""
     from firstspike import __version__
 
     unit = "spike"
     if isinstance(net, Twin):
-        unit, net = "relu", net.net
+        unit, net = net.unit, net.net
     folder = Path(folder)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}
     with torch.device("meta"):  # refuse now what could not be loaded later, without memory or random numbers
@@ -80,11 +81,11 @@ def load_either(folder: str | Path) -> Network | Twin:
     check_pair(path, folder / CONFIG_NAME)
     net.to(next(iter(weights.values())).dtype)
     net.load_state_dict(weights)
-    return Twin(net).eval() if unit == "relu" else net.eval()
+    return as_unit(net, unit).eval()
 
 
 def read_config(folder: Path) -> tuple[str, NetworkConfig]:
-    """The units (`spike` or `relu`) and the configuration of a saved model."""
+    """The units (one of `UNITS`) and the configuration of a saved model."""
     path = folder / CONFIG_NAME
     try:
         written = json.loads(path.read_text())
@@ -102,8 +103,8 @@ def read_config(folder: Path) -> tuple[str, NetworkConfig]:
             "load it with the version that wrote it."
         )
     try:
-        if written.get("unit") not in ("spike", "relu"):
-            raise FirstspikeError(f"Unknown unit {written.get('unit')!r}: expected spike or relu.")
+        if written.get("unit") not in UNITS:
+            raise FirstspikeError(f"Unknown unit {written.get('unit')!r}: expected {', '.join(UNITS)}.")
         return written["unit"], from_dict(NetworkConfig, written.get("network"))
     except FirstspikeError as error:
         raise FirstspikeError(f"{path}: {error}") from error

@@ -25,6 +25,11 @@ class Twin(nn.Module):
                 layer.neuron.requires_grad_(False)
 
     @property
+    def unit(self) -> str:
+        """What stands in the place of the AMOS neurons, as recipes and saved models name it."""
+        return "relu"
+
+    @property
     def config(self) -> NetworkConfig:
         return self.net.config
 

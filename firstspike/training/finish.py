@@ -15,10 +15,10 @@ from torch import nn
 from firstspike.data import Dataset
 from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import TieRule, predict
-from firstspike.measure import evaluate
+from firstspike.measure import evaluate, evaluate_rate
 from firstspike.measure.evaluate import batches_of
 from firstspike.measure.plots import accuracy_curve, spike_raster
-from firstspike.models import Network, Twin, save
+from firstspike.models import Network, RateTwin, Twin, save
 from firstspike.nn import Output
 from firstspike.training.run import Run, whole
 from firstspike.training.trainer import Trainer
@@ -43,6 +43,8 @@ def score(model: nn.Module, dataset: Dataset, device: torch.device) -> dict[str,
     """The measures of a network on a data set; of other modules those that can be told from their output."""
     if isinstance(model, Network):
         return evaluate(model, dataset, device=device).as_dict()
+    if isinstance(model, RateTwin):
+        return evaluate_rate(model, dataset, device=device).as_dict()
     training = model.training
     model.eval()
     totals: Counter[str] = Counter()

@@ -131,6 +131,15 @@ def logits_loss(logits: Tensor, batch: Batch, loss: Loss, teacher: Tensor | None
     return total
 
 
+def rate_loss(rates: Tensor, batch: Batch, loss: Loss) -> Tensor:
+    """The loss of a rate-coded network: squared error or cross-entropy on its firing rates `[B, C]`."""
+    target = soft_target(batch, rates.shape[1], loss.label_smoothing)
+    total = loss.mse * (rates - target).square().sum(1).mean()
+    if loss.cross_entropy:
+        total = total + loss.cross_entropy * F.cross_entropy(loss.temperature * rates, target)
+    return total
+
+
 def soft_target(batch: Batch, classes: int, smoothing: float) -> Tensor:
     """The target as probabilities `[B, C]`: both labels of a mixed sample, smoothed."""
     share = batch.share[:, None]

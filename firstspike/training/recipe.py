@@ -12,7 +12,7 @@ from firstspike.training.loss import Decoder, Loss
 from firstspike.training.optimizer import OptimizerConfig, Schedule
 
 Precision = Literal["auto", "float32", "bfloat16"]
-Unit = Literal["spike", "relu"]
+Unit = Literal["spike", "relu", "rate-hard", "rate-soft"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class NetConfig:
     architecture: str = "SCNN5"
     """A name of the zoo, or an architecture string such as C20K5-P2-FC1000-FC10."""
     unit: Unit = "spike"
-    """Spiking neurons, or the network's ReLU twin."""
+    """Neurons that spike at most once; or, as baselines, ReLU units or rate-coded neurons by their reset."""
     pooling: Pooling = "average"
     """Average pooling, or max pooling as the ablation's baseline."""
     dropout: float = 0.0
@@ -99,6 +99,10 @@ class Recipe:
                 f"loss.first_step is {self.loss.first_step}, but the threshold loss looks at steps 0 to "
                 f"{self.T - 2}: take a smaller one."
             )
+        if self.network.unit.startswith("rate") and not (self.loss.mse or self.loss.cross_entropy):
+            raise FirstspikeError(
+                "A rate-coded network is trained on its firing rates: set loss.mse or loss.cross_entropy."
+            )
         if self.loss.distil and not self.network.teacher:
             raise FirstspikeError(
                 "loss.distil needs a teacher: give network.teacher the folder of a trained model."
@@ -115,7 +119,7 @@ class Recipe:
         if self.data.standardise and self.encoding == "direct":
             mean, std = standardisation(train)  # type: ignore[assignment]
         # A ReLU unit's variance is kept by sqrt(2 / N), which is the spiking rule at two steps.
-        T = self.T if self.network.unit == "spike" else 2
+        T = 2 if self.network.unit == "relu" else self.T
         return NetworkConfig(
             architecture=self.network.architecture,
             input_shape=train.input_shape,

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from firstspike.data import Batch, Batches, Dataset, hold_out, load
 from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import mean_membrane
-from firstspike.models import Network, Twin, build_from, load_either, start_from
+from firstspike.models import Network, Twin, as_unit, build_from, load_either, start_from
 from firstspike.nn import Output, Readout
 from firstspike.training.distributed import Place
-from firstspike.training.loss import logits_loss, spiking_loss
+from firstspike.training.loss import logits_loss, rate_loss, spiking_loss
 from firstspike.training.optimizer import MovingAverage, make_optimizers, set_rate
 from firstspike.training.recipe import Recipe
 
@@ -99,6 +99,8 @@ class Trainer:
         if isinstance(output, Output):
             threshold = self.output_threshold(output)
             return spiking_loss(output, batch, recipe.loss, recipe.decoder, threshold, teacher)
+        if recipe.network.unit.startswith("rate"):
+            return rate_loss(output, batch, recipe.loss)
         return logits_loss(output, batch, recipe.loss, teacher)
 
     def output_threshold(self, output: Output) -> float | Tensor:
@@ -204,12 +206,12 @@ def test_set(recipe: Recipe) -> Dataset:
 
 
 def make_model(recipe: Recipe, train_set: Dataset) -> nn.Module:
-    """The recipe's network or ReLU twin, from scratch or from another's weights."""
+    """The recipe's network or its twin, from scratch or from another's weights."""
     net = build_from(recipe.network_config(train_set))
     if recipe.network.start_from:
         start_from(net, load_either(model_folder(recipe.network.start_from)))
         net.train()
-    return Twin(net) if recipe.network.unit == "relu" else net
+    return as_unit(net, recipe.network.unit)
 
 
 def load_teacher(recipe: Recipe, place: Place) -> nn.Module | None:
