@@ -4,12 +4,15 @@ __version__ = "0.1.0"
 
 from firstspike import functional, nn
 from firstspike.errors import FirstspikeError
+from firstspike.inference import Answer, Engine, Stream, infer
 from firstspike.models import ZOO, Network, NetworkConfig, build, load, one_spike_check, pretrained, save
 from firstspike.nn import Neuron, Normalisation
 from firstspike.training import Options, Recipe, Run, fit, get_recipe, resume
 
 __all__ = [
     "ZOO",
+    "Answer",
+    "Engine",
     "FirstspikeError",
     "Network",
     "NetworkConfig",
@@ -18,11 +21,13 @@ __all__ = [
     "Options",
     "Recipe",
     "Run",
+    "Stream",
     "__version__",
     "build",
     "fit",
     "functional",
     "get_recipe",
+    "infer",
     "load",
     "nn",
     "one_spike_check",

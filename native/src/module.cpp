@@ -1,0 +1,252 @@
+// The engine for Python.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+
+#include "engine.hpp"
+
+namespace nb = nanobind;
+using namespace firstspike;
+
+namespace {
+
+using Floats = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const int8_t, nb::c_contig, nb::device::cpu>;
+using Integers = nb::ndarray<const int32_t, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+nb::object array(std::vector<size_t> shape, T** data) {
+    size_t size = 1;
+    for (size_t side : shape) size *= side;
+    T* memory = new T[size ? size : 1];
+    nb::capsule owner(memory, [](void* at) noexcept { delete[] static_cast<T*>(at); });
+    *data = memory;
+    return nb::cast(nb::ndarray<nb::numpy, T>(memory, shape.size(), shape.data(), owner));
+}
+
+template <class T>
+std::vector<T> values(nb::handle source) {
+    auto given = nb::cast<nb::ndarray<const T, nb::c_contig, nb::device::cpu>>(source);
+    return std::vector<T>(given.data(), given.data() + given.size());
+}
+
+// A layer from a dictionary; the arrays have to live until the model is made.
+LayerSpec spec(nb::dict from) {
+    LayerSpec layer;
+    layer.channels = nb::cast<int32_t>(from["channels"]);
+    layer.height = nb::cast<int32_t>(from["height"]);
+    layer.width = nb::cast<int32_t>(from["width"]);
+    layer.outputs = nb::cast<int32_t>(from["outputs"]);
+    layer.kernel = nb::cast<int32_t>(from["kernel"]);
+    layer.padding = nb::cast<int32_t>(from["padding"]);
+    layer.tau = nb::cast<float>(from["tau"]);
+    layer.saturate = nb::cast<bool>(from["saturate"]);
+    layer.most = nb::cast<int32_t>(from["most"]);
+    layer.bias = values<float>(from["bias"]);
+    layer.unit = values<float>(from["unit"]);
+    layer.to_row = values<int32_t>(from["to_row"]);
+    layer.to_col = values<int32_t>(from["to_col"]);
+    if (nb::cast<bool>(from["int8"])) {
+        auto weights = nb::cast<Bytes>(from["weight"]);
+        layer.weights_i8 = weights.data();
+        layer.weight_count = static_cast<int64_t>(weights.size());
+    } else {
+        auto weights = nb::cast<Floats>(from["weight"]);
+        layer.weights_f32 = weights.data();
+        layer.weight_count = static_cast<int64_t>(weights.size());
+    }
+    if (nb::cast<bool>(from["int8"]) && !(layer.tau > 0))
+        layer.theta_i32 = values<int32_t>(from["theta"]);
+    else
+        layer.theta_f32 = values<float>(from["theta"]);
+    return layer;
+}
+
+Encoding encoding_of(const std::string& name) {
+    if (name == "direct") return Encoding::direct;
+    if (name == "latency") return Encoding::latency;
+    if (name == "frames") return Encoding::frames;
+    throw std::invalid_argument("unknown encoding " + name);
+}
+
+Ties ties_of(bool potential) { return potential ? Ties::potential : Ties::strict; }
+
+[[noreturn]] void refuse(Input input, int64_t sample) {
+    const std::string number = std::to_string(sample);
+    throw std::invalid_argument(
+        input == Input::not_finite
+            ? "Sample " + number + " has NaN or infinite values: check where it comes from."
+            : "Sample " + number + " has values that latency coding cannot take: it needs pixels in [0, 1].");
+}
+
+nb::tuple results(const Model& model, size_t batch, bool want_times, int64_t** label, int64_t** steps, int64_t** spikes,
+                  float** membrane, uint8_t** flags, std::vector<uint8_t*>& times) {
+    nb::list layers;
+    for (size_t index = 0; want_times && index < model.layers.size(); ++index) {
+        const Layer& layer = model.layers[index];
+        uint8_t* data = nullptr;
+        std::vector<size_t> shape{batch, static_cast<size_t>(layer.outputs)};
+        if (!layer.linear) {
+            shape.push_back(static_cast<size_t>(layer.out_height));
+            shape.push_back(static_cast<size_t>(layer.out_width));
+        }
+        layers.append(array<uint8_t>(shape, &data));
+        times.push_back(data);
+    }
+    return nb::make_tuple(array<int64_t>({batch}, label), array<int64_t>({batch}, steps),
+                          array<int64_t>({batch, model.layers.size()}, spikes),
+                          array<float>({batch, static_cast<size_t>(model.classes)}, membrane),
+                          array<uint8_t>({batch}, flags), layers);
+}
+
+void report(const Run& run, const Model& model, const Answer& answer, size_t sample, int64_t* label, int64_t* steps,
+            int64_t* spikes, float* membrane, uint8_t* flags, const std::vector<uint8_t*>& times) {
+    label[sample] = answer.label;
+    steps[sample] = answer.steps;
+    flags[sample] = static_cast<uint8_t>((answer.tied ? 1 : 0) | (answer.silent ? 2 : 0));
+    run.spikes(spikes + sample * model.layers.size());
+    run.membrane(membrane + sample * static_cast<size_t>(model.classes));
+    for (size_t index = 0; index < times.size(); ++index) {
+        const Layer& layer = model.layers[index];
+        const size_t neurons = static_cast<size_t>(layer.outputs) * static_cast<size_t>(layer.positions());
+        run.times(index, times[index] + sample * neurons);
+    }
+}
+
+// A model with threads of its own, and for each thread the memory of one run. One call at a time.
+class Core {
+  public:
+    Core(nb::list layers, int T, const std::string& encoding, Floats mean, Floats deviation, int threads,
+         const std::string& isa)
+        : model_(std::make_shared<Model>(specs(layers), T, encoding_of(encoding),
+                                         std::vector<float>(mean.data(), mean.data() + mean.size()),
+                                         std::vector<float>(deviation.data(), deviation.data() + deviation.size()),
+                                         isa)) {
+        if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be between 1 and 1024");
+        workers_ = std::make_unique<Workers>(threads);
+        first_ = std::make_unique<Run>(*model_, workers_.get());
+    }
+
+    nb::tuple run(Floats images, bool potential, bool want_times) {
+        const bool frames = model_->encoding == Encoding::frames;
+        const size_t lead = frames ? 2 : 1;
+        const size_t wanted[3] = {static_cast<size_t>(model_->channels), static_cast<size_t>(model_->height),
+                                  static_cast<size_t>(model_->width)};
+        bool fits = images.ndim() == lead + 3 && (!frames || images.shape(0) == static_cast<size_t>(model_->T));
+        for (size_t axis = 0; fits && axis < 3; ++axis) fits = images.shape(lead + axis) == wanted[axis];
+        if (!fits) throw std::invalid_argument("the images have another shape than the model takes");
+        const size_t batch = images.shape(lead - 1);
+        int64_t *label, *steps, *spikes;
+        float* membrane;
+        uint8_t* flags;
+        std::vector<uint8_t*> times;
+        nb::tuple answer = results(*model_, batch, want_times, &label, &steps, &spikes, &membrane, &flags, times);
+        const float* data = images.data();
+        const size_t size = model_->image_size();
+        std::atomic<int64_t> bad{-1};
+        std::atomic<Input> why{Input::good};
+        {
+            nb::gil_scoped_release release;
+            std::lock_guard<std::mutex> lock(mutex_);
+            const auto one = [&](Run& run, size_t sample) {
+                Answer found;
+                const Input input = run.classify(data + sample * size, batch * size, ties_of(potential), found);
+                if (input != Input::good) {
+                    bad.store(static_cast<int64_t>(sample));
+                    why.store(input);
+                    return;
+                }
+                report(run, *model_, found, sample, label, steps, spikes, membrane, flags, times);
+            };
+            if (batch == 1 || workers_->size() == 1) {
+                for (size_t sample = 0; sample < batch; ++sample) one(*first_, sample);
+            } else {
+                while (runs_.size() < static_cast<size_t>(workers_->size()))
+                    runs_.push_back(std::make_unique<Run>(*model_, nullptr));
+                workers_->run(static_cast<int64_t>(batch), [&](int64_t sample, int worker) {
+                    one(*runs_[static_cast<size_t>(worker)], static_cast<size_t>(sample));
+                });
+            }
+        }
+        if (bad.load() >= 0) refuse(why.load(), bad.load());
+        return answer;
+    }
+
+    std::string isa() const { return model_->kernels->name; }
+    std::shared_ptr<Model> model() const { return model_; }
+
+  private:
+    static std::vector<LayerSpec> specs(nb::list layers) {
+        std::vector<LayerSpec> made;
+        for (nb::handle layer : layers) made.push_back(spec(nb::cast<nb::dict>(layer)));
+        return made;
+    }
+
+    std::shared_ptr<Model> model_;
+    std::unique_ptr<Workers> workers_;
+    std::unique_ptr<Run> first_;
+    std::vector<std::unique_ptr<Run>> runs_;
+    std::mutex mutex_;
+};
+
+// One sample, a frame at a time.
+class Stream {
+  public:
+    explicit Stream(const Core& core) : model_(core.model()), run_(*model_, nullptr) { run_.begin(); }
+
+    void reset() { run_.begin(); }
+
+    // None, or the answer as Core.run gives it for a batch of one.
+    nb::object push(Floats frame, bool potential, bool want_times) {
+        if (frame.size() != model_->image_size())
+            throw std::invalid_argument("the frame has another shape than the model takes");
+        if (run_.steps_done() >= model_->T) throw std::invalid_argument("all steps are done");
+        bool fired = false;
+        const Input input = run_.step(frame.data(), fired);
+        if (input != Input::good) {
+            run_.begin();
+            refuse(input, 0);
+        }
+        if (!fired && run_.steps_done() < model_->T) return nb::none();
+        int64_t *label, *steps, *spikes;
+        float* membrane;
+        uint8_t* flags;
+        std::vector<uint8_t*> times;
+        nb::tuple answer = results(*model_, 1, want_times, &label, &steps, &spikes, &membrane, &flags, times);
+        report(run_, *model_, run_.decide(ties_of(potential)), 0, label, steps, spikes, membrane, flags, times);
+        run_.begin();
+        return answer;
+    }
+
+    int steps_done() const { return run_.steps_done(); }
+
+  private:
+    std::shared_ptr<Model> model_;
+    Run run_;
+};
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+    module.doc() = "The event-driven engine of firstspike.";
+    nb::class_<Core>(module, "Core")
+        .def(nb::init<nb::list, int, const std::string&, Floats, Floats, int, const std::string&>(), nb::arg("layers"),
+             nb::arg("T"), nb::arg("encoding"), nb::arg("mean"), nb::arg("deviation"), nb::arg("threads") = 1,
+             nb::arg("isa") = "")
+        .def("run", &Core::run, nb::arg("images"), nb::arg("potential"), nb::arg("want_times"))
+        .def_prop_ro("isa", &Core::isa);
+    nb::class_<Stream>(module, "Stream")
+        .def(nb::init<const Core&>(), nb::arg("core"))
+        .def("push", &Stream::push, nb::arg("frame"), nb::arg("potential"), nb::arg("want_times"))
+        .def("reset", &Stream::reset)
+        .def_prop_ro("steps_done", &Stream::steps_done);
+    module.def("instruction_sets", [] {
+        std::vector<std::string> found;
+        for (const char* name : {"avx512", "avx2", "portable"})
+            if (find_kernels(name)) found.emplace_back(name);
+        return found;
+    });
+}
