@@ -3,7 +3,7 @@
 Each has the signature and the result of its namesake in `firstspike.functional`, which it falls back to.
 """
 
-from firstspike.kernels.neuron import amos
+from firstspike.kernels.neuron import amos, avg_pool
 from firstspike.kernels.weight import normalise_weight
 
-__all__ = ["amos", "normalise_weight"]
+__all__ = ["amos", "avg_pool", "normalise_weight"]

@@ -1,5 +1,6 @@
 """How the frames of a `[T, B, C, ...]` tensor lie in memory, and how a kernel walks over one of them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -46,11 +47,15 @@ def as_laid_out(frames: Tensor, channels_last: bool) -> Tensor:
 
 def empty_frames(frames: Tensor, steps: int, dtype: torch.dtype, channels_last: bool) -> Tensor:
     """Uninitialised `[steps, B, C, ...]` for the frames' shape and device, dense in the wanted order."""
-    shape = [steps, *frames.shape[1:]]
+    return empty([steps, *frames.shape[1:]], dtype, frames.device, channels_last)
+
+
+def empty(shape: Sequence[int], dtype: torch.dtype, device: torch.device, channels_last: bool) -> Tensor:
+    """Uninitialised frames `[T, B, C, ...]`, dense in the wanted order."""
     if channels_last:
-        shape.append(shape.pop(2))
-        return torch.empty(shape, dtype=dtype, device=frames.device).movedim(-1, 2)
-    return torch.empty(shape, dtype=dtype, device=frames.device)
+        first, (channels, *positions) = shape[:2], shape[2:]
+        return torch.empty([*first, *positions, channels], dtype=dtype, device=device).movedim(-1, 2)
+    return torch.empty(list(shape), dtype=dtype, device=device)
 
 
 def plane(frames: Tensor, channels_last: bool) -> Plane:
@@ -67,6 +72,14 @@ class Tile(NamedTuple):
 
     BLOCK_R: int
     BLOCK_K: int
+
+    def counts(self, reduced: int, kept: int) -> tuple[int, int]:
+        """How many tiles cover a plane, along either axis.
+
+        A launch flattens them to one axis, the kept ones fastest: a grid's first axis takes 2^31 - 1
+        programs, the others only 65,535.
+        """
+        return -(-reduced // self.BLOCK_R), -(-kept // self.BLOCK_K)
 
 
 def tile(plane: Plane, elements: int, most_kept: int = 256) -> Tile:

@@ -37,11 +37,12 @@ def amos(
     tau: float | None,
     surrogate: Surrogate,
     bias: Tensor | None,
+    steps: int | None = None,
 ) -> Tensor:
-    """Spikes `[T, B, C, ...]` of a current that `takes` accepts."""
+    """Spikes `[T, B, C, ...]` of a current that `takes` accepts; `[1, B, C, ...]` stands for all T = `steps`."""
     check_tau(tau)
-    steps = current.shape[0]
-    constant = steps > 1 and current.stride(0) == 0
+    steps = steps or current.shape[0]
+    constant = current.shape[0] > 1 and current.stride(0) == 0
     frames = current[:1] if constant else current
     return _Amos.apply(frames, bias, steps, threshold, force_last, tau or 0.0, surrogate)  # type: ignore[no-any-return, no-untyped-call]
 

@@ -53,13 +53,14 @@ def amos(
     if current.numel():
         walk = plane(current, channels_last)
         blocks = tile(walk, _forward_elements(current, steps))
-        grid = (-(-walk.reduced // blocks.BLOCK_R), -(-walk.kept // blocks.BLOCK_K))
+        reduced_tiles, kept_tiles = blocks.counts(walk.reduced, walk.kept)
         with on_device_of(current):
-            _kernels(steps).forward[grid](
+            _kernels(steps).forward[(reduced_tiles * kept_tiles,)](
                 current=current,
                 spikes=spikes,
                 times=times,
                 spikes_step=spikes.stride(0),
+                kept_tiles=kept_tiles,
                 **_neuron(current, steps, threshold, level, tau, bias, walk),
                 FORCE_LAST=force_last,
                 **blocks._asdict(),
@@ -97,36 +98,32 @@ def amos_backward(
     grad = as_laid_out(grad, channels_last)
     steps, channels = grad.shape[0], current.shape[2]
     grad_current = empty_frames(current, current.shape[0], current.dtype, channels_last)
-    grad_threshold = torch.zeros(_threshold_shape(threshold, wants_threshold), device=current.device)
-    grad_bias = torch.zeros(channels if wants_bias else 0, device=current.device)
     if not current.numel():
-        return grad_current, grad_threshold, grad_bias
+        return grad_current, *no_sums(current, threshold, wants_threshold, wants_bias)
 
     walk = plane(current, channels_last)
-    slots = power_of_two(len(grad_threshold)) if wants_threshold else 1
+    slots = threshold_slots(threshold, wants_threshold)
     blocks = tile(walk, BACKWARD_ELEMENTS, most_kept=256 if slots <= UNROLLED_STEPS else 32)
-    tiles, kept_tiles = -(-walk.reduced // blocks.BLOCK_R), -(-walk.kept // blocks.BLOCK_K)
-    summing = wants_bias or wants_threshold
-    programs = min(tiles, -(-PROGRAMS // kept_tiles)) if summing else tiles
-    bias_parts = current.new_empty((programs, walk.kept), dtype=torch.float32) if wants_bias else None
-    threshold_parts = (
-        current.new_empty((programs, slots, walk.kept), dtype=torch.float32) if wants_threshold else None
-    )
+    tiles, kept_tiles = blocks.counts(walk.reduced, walk.kept)
+    programs = programs_for(tiles, kept_tiles, wants_bias or wants_threshold)
+    sums = Sums(current, programs, slots, walk.kept, wants_threshold, wants_bias)
     scratch: dict[str, Any] = {}
     if steps > UNROLLED_STEPS:
         slopes = empty_frames(current, steps, torch.float32, channels_last)
         scratch = {"scratch": slopes, "scratch_step": slopes.stride(0)}
     with on_device_of(current):
-        _kernels(steps).backward[(programs, kept_tiles)](
+        _kernels(steps).backward[(programs * kept_tiles,)](
             grad=grad,
             current=current,
             times=times,
             grad_current=grad_current,
-            grad_bias=bias_parts,
-            grad_threshold=threshold_parts,
+            grad_bias=sums.bias,
+            grad_threshold=sums.threshold,
             alpha=alpha,
             grad_step=grad.stride(0),
             grad_current_step=grad_current.stride(0),
+            programs=programs,
+            kept_tiles=kept_tiles,
             **scratch,
             **_neuron(current, steps, threshold, level, tau, bias, walk),
             FORCE_LAST=force_last,
@@ -134,32 +131,27 @@ def amos_backward(
             BLOCK_S=slots,
             **blocks._asdict(),
         )
-    if bias_parts is not None:
-        grad_bias = bias_parts.sum(0).view(-1, channels).sum(0)
-    if threshold_parts is not None:
-        sums = threshold_parts.sum(0)[: len(grad_threshold)]
-        grad_threshold = sums.view(len(grad_threshold), -1, channels).sum(1)
-    return grad_current, grad_threshold, grad_bias
+    return grad_current, *sums.read(threshold, channels)
 
 
 @amos_backward.register_fake
 def _(
     grad: Tensor, current: Tensor, times: Tensor, threshold: Tensor | None, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    wants_threshold, wants_bias = rest[-2:]
-    return (
-        empty_frames(current, current.shape[0], current.dtype, is_channels_last(current)),
-        torch.empty(_threshold_shape(threshold, wants_threshold), device=current.device),
-        torch.empty(current.shape[2] if wants_bias else 0, device=current.device),
-    )
+    grad_current = empty_frames(current, current.shape[0], current.dtype, is_channels_last(current))
+    return grad_current, *no_sums(current, threshold, *rest[-2:])
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     current, _, threshold, *ctx.options, bias = inputs
     ctx.save_for_backward(current, output[1], threshold, bias)
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+def _differentiate(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return (None,) * 9
     current, times, threshold, bias = ctx.saved_tensors
     wants_threshold, wants_bias = ctx.needs_input_grad[2], ctx.needs_input_grad[8]
     grad_current, grad_threshold, grad_bias = torch.ops.firstspike.amos_backward(
@@ -212,5 +204,48 @@ def _neuron(
     }
 
 
-def _threshold_shape(threshold: Tensor | None, wanted: bool) -> tuple[int, ...]:
-    return tuple(threshold.shape) if threshold is not None and wanted else (0,)
+class Sums:
+    """Partial sums over the programs of a backward launch, for the gradients of bias and threshold."""
+
+    def __init__(
+        self, current: Tensor, programs: int, slots: int, kept: int, wants_threshold: bool, wants_bias: bool
+    ) -> None:
+        shape = (programs, slots, kept)
+        self.nothing = current.new_empty(0, dtype=torch.float32)
+        self.threshold = current.new_empty(shape, dtype=torch.float32) if wants_threshold else None
+        self.bias = current.new_empty((programs, kept), dtype=torch.float32) if wants_bias else None
+
+    def read(self, threshold: Tensor | None, channels: int) -> tuple[Tensor, Tensor]:
+        """The gradients of the threshold `[1 or T, C]` and the bias `[C]`, float32; empty where not wanted."""
+        grad_threshold = grad_bias = self.nothing
+        if self.bias is not None:
+            grad_bias = _by_channel(self.bias.sum(0), channels)
+        if self.threshold is not None and threshold is not None:
+            grad_threshold = _by_channel(self.threshold.sum(0)[: len(threshold)], channels)
+        return grad_threshold, grad_bias if grad_bias is not grad_threshold else self.nothing.clone()
+
+
+def _by_channel(sums: Tensor, channels: int) -> Tensor:
+    """`[..., samples * C]` to `[..., C]`; as it is, where there is one row of channels already."""
+    if sums.shape[-1] == channels:
+        return sums
+    return sums.view(*sums.shape[:-1], -1, channels).sum(-2)
+
+
+def no_sums(
+    current: Tensor, threshold: Tensor | None, wants_threshold: bool, wants_bias: bool
+) -> tuple[Tensor, Tensor]:
+    """What `Sums.read` gives for no neurons at all."""
+    shape = tuple(threshold.shape) if threshold is not None and wants_threshold else (0,)
+    device = current.device
+    return torch.zeros(shape, device=device), torch.zeros(current.shape[2] * wants_bias, device=device)
+
+
+def threshold_slots(threshold: Tensor | None, wanted: bool) -> int:
+    """Steps that the threshold's gradient is kept apart for, as a power of two."""
+    return power_of_two(len(threshold)) if threshold is not None and wanted else 1
+
+
+def programs_for(tiles: int, kept_tiles: int, summing: bool) -> int:
+    """Programs for each tile of channels: one a tile, or fewer where each leaves a partial sum."""
+    return min(tiles, -(-PROGRAMS // kept_tiles)) if summing else tiles

@@ -62,6 +62,78 @@ def level_at(t, thresholds, level, step, channel, kept, K):
 
 
 @triton.jit
+def load_steps(source, step, inside, T: tl.constexpr, CONSTANT: tl.constexpr):
+    """The T values of each neuron of a tile, as they are stored; one load stands for all when CONSTANT."""
+    frames = (tl.load(source, mask=inside, other=0),)
+    for t in tl.static_range(1, T):
+        if CONSTANT:
+            frames = frames + (frames[0],)
+        else:
+            source += step
+            frames = frames + (tl.load(source, mask=inside, other=0),)
+    return frames
+
+
+@triton.jit
+def overdrives_of(
+    frames,
+    shift,
+    thresholds,
+    level,
+    threshold_step,
+    channel,
+    kept,
+    K,
+    tau,
+    T: tl.constexpr,
+    LEAKY: tl.constexpr,
+):
+    """H[t] - V[t] of a tile, float32, for every step."""
+    membrane = tl.zeros_like(frames[0]).to(tl.float32)
+    overdrives = ()
+    for t in tl.static_range(T):
+        membrane = integrate(membrane, frames[t].to(tl.float32) + shift, tau, LEAKY)
+        v = level_at(t, thresholds, level, threshold_step, channel, kept, K)
+        overdrives = overdrives + (membrane - v,)
+    return overdrives
+
+
+@triton.jit
+def first_crossing(overdrives, T: tl.constexpr, FORCE_LAST: tl.constexpr):
+    """The spike time of each neuron of a tile, int32; T for silence."""
+    first = tl.zeros_like(overdrives[0]).to(tl.int32) + T
+    for t in tl.static_range(T):
+        fires = first == T
+        if not (FORCE_LAST and t == T - 1):
+            fires = fires & (overdrives[t] >= 0)
+        first = tl.where(fires, t, first)
+    return first
+
+
+@triton.jit
+def step_grads(
+    grads, overdrives, first, alpha, T: tl.constexpr, FORCE_LAST: tl.constexpr, KIND: tl.constexpr
+):
+    """dL/d overdrive[t], last step first, from dL/dS[t]: the closed form of `functional.first_crossing`.
+
+    Backwards in time, the gradient at the last crossing passed is g[t2] before t1 and g[t1] after it, since
+    nothing crosses before t1. So dL/d step[t] = g[t] - g[last crossing passed], for all t <= t1.
+    """
+    later = tl.zeros_like(overdrives[0])
+    steps = ()
+    for t in tl.static_range(T - 1, -1, -1):
+        g = grads[t].to(tl.float32)
+        if FORCE_LAST and t == T - 1:
+            later = g
+            steps = steps + (tl.zeros_like(g),)
+        else:
+            step = tl.where(first >= t, g - later, 0.0) * surrogate(overdrives[t], alpha, KIND)
+            later = tl.where(overdrives[t] >= 0, g, later)
+            steps = steps + (step,)
+    return steps
+
+
+@triton.jit
 def forward(
     current,  # [T or 1, plane]
     spikes,  # [T, plane]
@@ -78,6 +150,7 @@ def forward(
     r_stride,
     k_stride,
     C,
+    kept_tiles,
     T: tl.constexpr,
     CONSTANT: tl.constexpr,
     FORCE_LAST: tl.constexpr,
@@ -86,35 +159,22 @@ def forward(
     BLOCK_K: tl.constexpr,
 ):
     """Spike frames and spike times of one tile of neurons."""
-    reduced = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
-    kept = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
+    reduced = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
+    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
     at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
     inside = (reduced < R)[:, None] & (kept < K)[None, :]
     channel = kept % C
     shift = per_channel(bias, channel, kept, K)
 
-    source = current + at
-    frames = (tl.load(source, mask=inside, other=0),)
-    for t in tl.static_range(1, T):
-        if CONSTANT:
-            frames = frames + (frames[0],)
-        else:
-            source += current_step
-            frames = frames + (tl.load(source, mask=inside, other=0),)
-
-    membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
-    fired_at = tl.full([BLOCK_R, BLOCK_K], T, tl.int32)
+    frames = load_steps(current + at, current_step, inside, T, CONSTANT)
+    levels = thresholds, level, threshold_step, channel, kept, K
+    overdrives = overdrives_of(frames, shift, *levels, tau, T, LEAKY)
+    first = first_crossing(overdrives, T, FORCE_LAST)
     target = spikes + at
     for t in tl.static_range(T):
-        membrane = integrate(membrane, frames[t].to(tl.float32) + shift, tau, LEAKY)
-        fires = fired_at == T
-        if not (FORCE_LAST and t == T - 1):
-            v = level_at(t, thresholds, level, threshold_step, channel, kept, K)
-            fires = fires & (membrane - v >= 0)
-        fired_at = tl.where(fires, t, fired_at)
-        tl.store(target, fires.to(tl.float32).to(spikes.dtype.element_ty), mask=inside)
+        tl.store(target, (first == t).to(tl.float32).to(spikes.dtype.element_ty), mask=inside)
         target += spikes_step
-    tl.store(times + at, fired_at.to(tl.uint8), mask=inside)
+    tl.store(times + at, first.to(tl.uint8), mask=inside)
 
 
 @triton.jit
@@ -139,6 +199,8 @@ def backward(
     r_stride,
     k_stride,
     C,
+    programs,
+    kept_tiles,
     T: tl.constexpr,
     CONSTANT: tl.constexpr,
     FORCE_LAST: tl.constexpr,
@@ -148,62 +210,40 @@ def backward(
     BLOCK_R: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """The closed form of `functional.first_crossing`, in the same walk as the reverse scan of the membrane.
-
-    Backwards in time, the gradient at the last crossing passed is g[t2] before t1 and g[t1] after it, since
-    nothing crosses before t1. So dL/d step[t] = g[t] - g[last crossing passed], for all t <= t1.
+    """The closed form of `step_grads`, and the reverse scan of the membrane.
 
     Each program walks over several tiles of the same channels and leaves one partial sum for the bias and
     the threshold, in an order that does not change between runs.
     """
-    kept = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
+    program = tl.program_id(0) // kept_tiles
+    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
     channel = kept % C
     shift = per_channel(bias, channel, kept, K)
     sum_bias = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
     sum_threshold = tl.zeros([BLOCK_S, BLOCK_K], tl.float32)
 
-    for block in range(tl.program_id(0), tl.cdiv(R, BLOCK_R), tl.num_programs(0)):
+    for block in range(program, tl.cdiv(R, BLOCK_R), programs):
         reduced = block * BLOCK_R + tl.arange(0, BLOCK_R)
         at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
         inside = (reduced < R)[:, None] & (kept < K)[None, :]
 
         first = tl.load(times + at, mask=inside, other=0).to(tl.int32)
-        source, grad_source = current + at, grad + at
-        frames = (tl.load(source, mask=inside, other=0),)
-        grads = (tl.load(grad_source, mask=inside, other=0),)
-        for t in tl.static_range(1, T):
-            grad_source += grad_step
-            grads = grads + (tl.load(grad_source, mask=inside, other=0),)
-            if CONSTANT:
-                frames = frames + (frames[0],)
-            else:
-                source += current_step
-                frames = frames + (tl.load(source, mask=inside, other=0),)
+        grads = load_steps(grad + at, grad_step, inside, T, False)
+        frames = load_steps(current + at, current_step, inside, T, CONSTANT)
+        levels = thresholds, level, threshold_step, channel, kept, K
+        overdrives = overdrives_of(frames, shift, *levels, tau, T, LEAKY)
+        steps = step_grads(grads, overdrives, first, alpha, T, FORCE_LAST, KIND)
 
-        membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
-        overdrives = ()
-        for t in tl.static_range(T):
-            membrane = integrate(membrane, frames[t].to(tl.float32) + shift, tau, LEAKY)
-            v = level_at(t, thresholds, level, threshold_step, channel, kept, K)
-            overdrives = overdrives + (membrane - v,)
-
-        grad_later = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
         grad_membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
         total = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
         target = grad_current + at
         if not CONSTANT:
             target += tl.full([], T - 1, tl.int64) * grad_current_step
         for t in tl.static_range(T - 1, -1, -1):
-            g = grads[t].to(tl.float32)
-            if FORCE_LAST and t == T - 1:
-                grad_later = g
-            else:
-                step = tl.where(first >= t, g - grad_later, 0.0) * surrogate(overdrives[t], alpha, KIND)
-                grad_later = tl.where(overdrives[t] >= 0, g, grad_later)
-                grad_membrane += step
-                if grad_threshold is not None:
-                    here = (tl.arange(0, BLOCK_S) == (t if BLOCK_S > 1 else 0))[:, None]
-                    sum_threshold -= tl.where(here, tl.sum(step, axis=0)[None, :], 0.0)
+            grad_membrane += steps[T - 1 - t]
+            if grad_threshold is not None:
+                here = (tl.arange(0, BLOCK_S) == (t if BLOCK_S > 1 else 0))[:, None]
+                sum_threshold -= tl.where(here, tl.sum(steps[T - 1 - t], axis=0)[None, :], 0.0)
             grad_drive = grad_membrane
             if LEAKY:
                 grad_drive = grad_membrane / tau
@@ -217,9 +257,9 @@ def backward(
         sum_bias += total
 
     if grad_bias is not None:
-        partial = grad_bias + tl.program_id(0) * K + kept
+        partial = grad_bias + program.to(tl.int64) * K + kept
         tl.store(partial, tl.sum(sum_bias, axis=0), mask=kept < K)
     if grad_threshold is not None:
-        steps = tl.program_id(0) * BLOCK_S + tl.arange(0, BLOCK_S)
+        steps = program.to(tl.int64) * BLOCK_S + tl.arange(0, BLOCK_S)
         partials = grad_threshold + steps[:, None] * K + kept[None, :]
         tl.store(partials, sum_threshold, mask=(kept < K)[None, :])

@@ -30,6 +30,7 @@ def forward(
     r_stride,
     k_stride,
     C,
+    kept_tiles,
     T,
     CONSTANT: tl.constexpr,
     FORCE_LAST: tl.constexpr,
@@ -38,8 +39,8 @@ def forward(
     BLOCK_K: tl.constexpr,
 ):
     """Spike frames and spike times of one tile of neurons: see `neuron_triton.forward`."""
-    reduced = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
-    kept = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
+    reduced = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
+    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
     at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
     inside = (reduced < R)[:, None] & (kept < K)[None, :]
     channel = kept % C
@@ -87,6 +88,8 @@ def backward(
     r_stride,
     k_stride,
     C,
+    programs,
+    kept_tiles,
     T,
     CONSTANT: tl.constexpr,
     FORCE_LAST: tl.constexpr,
@@ -97,13 +100,14 @@ def backward(
     BLOCK_K: tl.constexpr,
 ):
     """The closed form and the reverse scan: see `neuron_triton.backward`."""
-    kept = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
+    program = tl.program_id(0) // kept_tiles
+    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
     channel = kept % C
     shift = per_channel(bias, channel, kept, K)
     sum_bias = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
     sum_threshold = tl.zeros([BLOCK_S, BLOCK_K], tl.float32)
 
-    for block in range(tl.program_id(0), tl.cdiv(R, BLOCK_R), tl.num_programs(0)):
+    for block in range(program, tl.cdiv(R, BLOCK_R), programs):
         reduced = block * BLOCK_R + tl.arange(0, BLOCK_R)
         at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
         inside = (reduced < R)[:, None] & (kept < K)[None, :]
@@ -156,9 +160,9 @@ def backward(
         sum_bias += total
 
     if grad_bias is not None:
-        partial = grad_bias + tl.program_id(0) * K + kept
+        partial = grad_bias + program.to(tl.int64) * K + kept
         tl.store(partial, tl.sum(sum_bias, axis=0), mask=kept < K)
     if grad_threshold is not None:
-        steps = tl.program_id(0) * BLOCK_S + tl.arange(0, BLOCK_S)
+        steps = program.to(tl.int64) * BLOCK_S + tl.arange(0, BLOCK_S)
         partials = grad_threshold + steps[:, None] * K + kept[None, :]
         tl.store(partials, sum_threshold, mask=(kept < K)[None, :])

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from firstspike.functional.neuron import NeuronState, first_crossing
 from firstspike.functional.times import spike_times
 from firstspike.nn.neuron import AMOS
+from firstspike.nn.pooling import check_pooling
 from firstspike.nn.synapse import Synapse
 
 
@@ -38,7 +39,19 @@ class Spiking(nn.Module):
         self.synapse, self.neuron = synapse, neuron
 
     def forward(self, spikes: Tensor) -> Tensor:
-        return self.neuron(*self.synapse.current(spikes))  # type: ignore[no-any-return]
+        return self.pooled(spikes)
+
+    def pooled(self, spikes: Tensor, size: int = 1, contiguous: bool = False) -> Tensor:
+        """The layer's spikes after average pooling, in one kernel where the device allows it.
+
+        Args:
+            contiguous: lay pooled frames out for a fully connected layer.
+        """
+        steps = len(spikes)
+        constant = steps > 1 and spikes.stride(0) == 0
+        current, bias = self.synapse.current(spikes[:1] if constant else spikes)
+        check_pooling(current, size)
+        return self.neuron(current, bias, steps, size, contiguous)  # type: ignore[no-any-return]
 
     def step(self, spikes: Tensor, state: NeuronState | None, t: int) -> tuple[Tensor, NeuronState]:
         """Step `t`: spikes `[B, ...]` and state (None before the first step) in, spikes and state out."""

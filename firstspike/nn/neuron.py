@@ -63,11 +63,22 @@ class AMOS(nn.Module):
         shape = (channels,) if neuron.learn_threshold == "channel" else (T or 1, channels)
         self.threshold = nn.Parameter(torch.full(shape, float(neuron.threshold)))
 
-    def forward(self, current: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Spikes for `current`, to which `bias` `[C]` is added at every step."""
+    def forward(
+        self,
+        current: Tensor,
+        bias: Tensor | None = None,
+        steps: int | None = None,
+        pool: int = 1,
+        contiguous: bool = False,
+    ) -> Tensor:
+        """Spikes for `current`, to which `bias` `[C]` is added at every step.
+
+        The last three arguments say how the kernel can save work: see `kernels.amos`.
+        """
         force_last = self.training if self.force_last is None else self.force_last
-        threshold = self.threshold_for(current)
-        return kernels.amos(current, threshold, force_last, self.neuron.tau, self.neuron.surrogate, bias)
+        threshold = self.threshold_for(current, steps)
+        tau, surrogate = self.neuron.tau, self.neuron.surrogate
+        return kernels.amos(current, threshold, force_last, tau, surrogate, bias, steps, pool, contiguous)
 
     def membrane(self, current: Tensor, bias: Tensor | None = None) -> Tensor:
         """The membrane potential `[T, B, C, ...]` that `forward` compares with the threshold."""
@@ -83,11 +94,14 @@ class AMOS(nn.Module):
             threshold = per_channel(threshold, current.dim())
         return amos_step(current, state, threshold, self.neuron.tau, bias)
 
-    def threshold_for(self, current: Tensor) -> float | Tensor:
-        """The threshold, shaped to meet a current `[T, B, C, ...]` of possibly fewer steps than T."""
+    def threshold_for(self, current: Tensor, steps: int | None = None) -> float | Tensor:
+        """The threshold, shaped to meet a current `[T, B, C, ...]` of possibly fewer steps than T.
+
+        A current `[1, B, C, ...]` may stand for `steps` of them.
+        """
         if not isinstance(self.threshold, Tensor):
             return self.threshold
-        learned = self.threshold if self.threshold.dim() == 1 else self.threshold[: current.shape[0]]
+        learned = self.threshold if self.threshold.dim() == 1 else self.threshold[: steps or len(current)]
         return per_channel(learned, current.dim() - 1)
 
     def extra_repr(self) -> str:

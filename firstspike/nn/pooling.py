@@ -3,6 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firstspike import kernels
 from firstspike.errors import FirstspikeError
 
 
@@ -18,8 +19,8 @@ class AvgPool2d(nn.Module):
         self.size = size
 
     def forward(self, spikes: Tensor) -> Tensor:
-        pooled = F.avg_pool2d(_frames(spikes, self.size), self.size)
-        return pooled.view(*spikes.shape[:2], *pooled.shape[1:])
+        check_pooling(spikes, self.size)
+        return kernels.avg_pool(spikes, self.size)
 
     def extra_repr(self) -> str:
         return f"{self.size} x {self.size}"
@@ -33,14 +34,16 @@ class MaxPool2d(AvgPool2d):
     """
 
     def forward(self, spikes: Tensor) -> Tensor:
-        pooled = F.max_pool2d(_frames(spikes, self.size), self.size)
+        check_pooling(spikes, self.size)
+        pooled = F.max_pool2d(spikes.flatten(0, 1), self.size)
         return pooled.view(*spikes.shape[:2], *pooled.shape[1:])
 
 
-def _frames(spikes: Tensor, size: int) -> Tensor:
-    """All frames of `[T, B, C, H, W]` as one batch, checked."""
+def check_pooling(spikes: Tensor, size: int) -> None:
+    """Refuse what cannot be pooled; windows of one place pool nothing."""
+    if size == 1:
+        return
     if spikes.dim() != 5 or min(spikes.shape[3:]) < size:
         raise FirstspikeError(
             f"Pooling takes [T, B, C, H, W] with H and W at least {size}, but was given {list(spikes.shape)}."
         )
-    return spikes.flatten(0, 1)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from firstspike import functional, kernels
@@ -28,6 +29,8 @@ class Case:
     tau: float | None = None
     surrogate: Surrogate = ATAN
     bias: torch.dtype | None = torch.float32
+    pool: int = 1
+    contiguous: bool = False
 
     def __str__(self) -> str:
         options = {name: value for name, value in vars(self).items() if value != getattr(Case, name, None)}
@@ -53,6 +56,16 @@ CASES = [
     Case((17, 3, 5, 2, 2), layout="channels_last", threshold="channel_step", force_last=True),
     Case((19, 3, 5), torch.bfloat16, layout="constant", tau=3.1, threshold="channel"),
     Case((40, 2, 3, 2, 2), tau=2.3, surrogate=Surrogate("sigmoid")),
+    *[Case(CONV, layout=layout, pool=2) for layout in ("contiguous", "channels_last", "transposed")],
+    *[Case(CONV, layout=layout, pool=2) for layout in ("constant", "one_frame", "every_second")],
+    *[Case(ODD, torch.bfloat16, layout=layout, pool=2) for layout in ("channels_last", "one_frame")],
+    *[Case(ODD, layout="channels_last", pool=pool, contiguous=True, tau=1.7) for pool in (2, 3)],
+    Case(ODD, layout="one_frame"),
+    Case((4, 2, 6, 8, 8), layout="channels_last", pool=4),
+    Case((4, 0, 6, 4, 4), pool=2, threshold="channel_step"),
+    Case((5, 2, 7, 4, 6), pool=2, threshold="channel_step", force_last=True, bias=None),
+    Case((5, 2, 7, 4, 6), torch.float16, layout="channels_last", pool=2, threshold="step", contiguous=True),
+    Case((19, 2, 3, 4, 4), torch.bfloat16, layout="channels_last", pool=2),
 ]
 
 
@@ -62,26 +75,50 @@ def check_amos(case: Case, device: str) -> None:
     base, view = _current(case)
     bias = None if case.bias is None else (torch.randn(case.shape[2]) * 0.1).to(case.bias)
     threshold = _threshold(case)
-    grad = torch.randn(case.shape).to(case.dtype)
+    *first, height, width = case.shape if case.pool > 1 else (*case.shape, 1, 1)
+    shape = [*first, height // case.pool, width // case.pool] if case.pool > 1 else list(case.shape)
+    grad = torch.randn(shape).to(case.dtype)
 
     def run(amos: Callable[..., Tensor], device: str) -> list[Tensor]:
         leaves = [
-            value.to(device).requires_grad_()
+            value.detach().to(device).requires_grad_()
             for value in (base, bias, threshold)
             if isinstance(value, Tensor)
         ]
         values = iter(leaves)
         current = view(next(values))
         shift = None if bias is None else next(values)
-        spikes = amos(current, next(values, 1.0), case.force_last, case.tau, case.surrogate, shift)
+        spikes = amos(case, current, next(values, 1.0), shift)
         assert spikes.dtype == case.dtype
         spikes.backward(grad.to(device))
+        assert all(leaf.grad is not None for leaf in leaves)
         return [spikes.detach(), *[leaf.grad for leaf in leaves if leaf.grad is not None]]
 
-    expected, found = run(functional.amos, "cpu"), run(kernels.amos, device)
+    expected, found = run(reference, "cpu"), run(fused, device)
     assert torch.equal(found[0].cpu(), expected[0]), f"spikes differ: {case}, seed {seed}"
-    for value, reference in zip(found[1:], expected[1:], strict=True):
-        close(value, reference, TOLERANCE[case.dtype], f"{case}, seed {seed}")
+    for value, wanted in zip(found[1:], expected[1:], strict=True):
+        close(value, wanted, TOLERANCE[case.dtype], f"{case}, seed {seed}")
+
+
+def reference(case: Case, current: Tensor, threshold: float | Tensor, bias: Tensor | None) -> Tensor:
+    """`functional.amos`, and torch's own pooling in float32."""
+    current = current.expand(case.shape)
+    spikes = functional.amos(current, threshold, case.force_last, case.tau, case.surrogate, bias)
+    if case.pool == 1:
+        return spikes
+    pooled = F.avg_pool2d(spikes.flatten(0, 1).float(), case.pool).to(case.dtype)
+    return pooled.view(*case.shape[:2], *pooled.shape[1:])
+
+
+def fused(case: Case, current: Tensor, threshold: float | Tensor, bias: Tensor | None) -> Tensor:
+    """The same through the kernels; and each frame must come as it was asked for."""
+    options = (case.force_last, case.tau, case.surrogate, bias, case.shape[0], case.pool, case.contiguous)
+    spikes = kernels.amos(current, threshold, *options)
+    if case.contiguous:
+        assert spikes[0].is_contiguous()
+    elif case.layout == "channels_last":
+        assert spikes[0].movedim(1, -1).is_contiguous()
+    return spikes
 
 
 def check_normalise_weight(
@@ -141,6 +178,8 @@ def _current(case: Case) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
             return random(T, 1, C, *positions), lambda leaf: leaf.expand(case.shape)
         case "constant":
             return random(B, C, *positions), lambda leaf: leaf.expand(case.shape)
+        case "one_frame":
+            return random(1, B, C, *positions), lambda leaf: leaf
     raise ValueError(case.layout)
 
 

@@ -6,10 +6,12 @@ import os
 import numpy
 import pytest
 import torch
+import torch.nn.functional as F
 from kernel_checks import CASES, Case, check_amos, check_normalise_weight
 
+import firstspike
 from firstspike import kernels
-from firstspike.kernels import neuron_ops, weight
+from firstspike.kernels import neuron_ops, pooled_ops, weight
 
 pytestmark = [
     pytest.mark.skipif(
@@ -48,6 +50,7 @@ def test_many_tiles_a_program_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neuron_ops, "BACKWARD_ELEMENTS", 16)
     for layout in ("contiguous", "channels_last"):
         check_amos(Case((3, 5, 7, 3, 3), layout=layout, threshold="channel_step"), "cpu")
+        check_amos(Case((3, 5, 7, 4, 4), layout=layout, threshold="channel_step", pool=2), "cpu")
 
 
 def test_a_constant_leaf_gets_the_gradient_of_every_step() -> None:
@@ -67,12 +70,51 @@ def test_operators_are_well_registered() -> None:
     torch.library.opcheck(neuron_ops.amos, (channels_last, *arguments))
     rows = torch.randn(4, 6, requires_grad=True)
     torch.library.opcheck(weight.normalise, (rows, bias, 0.5, torch.bfloat16))
+    for frames in (current, channels_last):
+        torch.library.opcheck(pooled_ops.amos_pooled, (frames, *arguments, 2, True))
+        torch.library.opcheck(pooled_ops.avg_pool, (frames, 2, False))
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 5, 4, 6), (2, 3, 1, 7, 5), (2, 0, 3, 4, 4)])
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_pooling_equals_the_reference(shape: tuple[int, ...], size: int) -> None:
+    for channels_last in (False, True):
+        frames = torch.randn(shape)
+        frames = frames.movedim(2, -1).contiguous().movedim(-1, 2) if channels_last else frames
+        pair = [frames.clone().requires_grad_() for _ in range(2)]
+        expected = F.avg_pool2d(pair[0].flatten(0, 1), size).unflatten(0, shape[:2])
+        found = kernels.avg_pool(pair[1], size)
+        grad = torch.randn_like(expected)
+        expected.backward(grad)
+        found.backward(grad)
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(pair[1].grad, pair[0].grad)
+
+
+def test_a_network_with_fused_pools_equals_one_layer_after_the_other() -> None:
+    """A hook keeps layers apart; both ways, and the CPU's, give the same spikes and gradients."""
+    net = firstspike.build("C5K3-P2-C6K3-P2-FC7-FC4", (2, 8, 8), T=4, classes=4)
+    net = net.to(memory_format=torch.channels_last)
+    images = torch.rand(3, 2, 8, 8).contiguous(memory_format=torch.channels_last)
+    results = []
+    for apart in (False, True):
+        handles = [layer.register_forward_hook(lambda *_: None) for layer in net.layers] if apart else []
+        net.zero_grad()
+        output = net(images)
+        (output.spikes * torch.arange(16.0).view(4, 1, 4)).sum().backward()
+        results.append((output.spikes.detach(), [p.grad for p in net.parameters()]))
+        for handle in handles:
+            handle.remove()
+    assert torch.equal(results[0][0], results[1][0])
+    for fused, apart in zip(results[0][1], results[1][1], strict=True):
+        torch.testing.assert_close(fused, apart)
 
 
 def test_compiled_without_a_graph_break() -> None:
     def layer(image: torch.Tensor, weights: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         effective = kernels.normalise_weight(weights, 1.0, "channel", None, torch.float32)
-        return kernels.amos((image @ effective.T).expand(3, -1, -1), bias=bias)
+        current = (image @ effective.T).view(1, 2, 4, 1, 1).expand(3, -1, -1, 2, 2)
+        return kernels.amos(current, bias=bias, pool=2)
 
     arguments = [torch.randn(shape, requires_grad=True) for shape in ((2, 6), (4, 6), (4,))]
     expected = layer(*arguments)
