@@ -64,14 +64,14 @@ def once_only_reset(layer: Neurons, inputs: Range, T: int) -> float:
     Twice: float32 rounding of a sum of N currents is at most N * 2^-24 of it, far less than the sum once more. A
     power of two: exact in every number format. One value for the layer: some tools take no more.
     """
-    needed = float(largest_current(layer, inputs).max())
+    current = float(largest_current(layer, inputs).max())
+    below = max(-float(layer.threshold.min()), 0.0)  # only a learned threshold can lie under 0
     if layer.tau is None:
-        needed *= T - 1
-    elif T > 1:
+        needed = (T - 1) * current + below
+    else:
         kept = (1 - 1 / layer.tau) ** (T - 1)
-        needed = math.inf if kept == 0 else needed / kept
-    least = float(-layer.threshold.min())  # only a learned threshold can be at or below 0
-    needed = 2 * max(needed + max(least, 0.0), 0.5)
+        needed = (current + below) / kept if kept else math.inf
+    needed = 2 * max(needed, 0.5)
     if not needed < 2.0**126:
         raise FirstspikeError(
             f"Layer {layer.name} leaks too fast (tau = {layer.tau}) for an ordinary neuron to stay silent after its "
