@@ -3,11 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
 
+from firstspike.functional import spike_times
+
 Times = dict[str, Tensor]
+
+NEEDS = {
+    "reference": ("nir",),
+    "norse": ("nir", "nirtorch", "norse"),
+    "spikingjelly": ("nir", "nirtorch", "spikingjelly"),
+}
+"""The packages of each."""
 
 
 def reference(graph: Any) -> Callable[[Tensor], Times]:
@@ -54,9 +62,10 @@ def norse(graph: Any) -> Callable[[Tensor], Times]:
     `norse.torch.from_nir` drops v_reset, starts a neuron at v_reset instead of 0, counts NIR's Flatten from the batch
     axis, and has no AvgPool2d: those four are put right here. Convolutions, matrices and the IAF step are Norse's.
     """
-    nirtorch, nir = pytest.importorskip("nirtorch"), pytest.importorskip("nir")
-    imported = pytest.importorskip("norse.torch.utils.import_nir")
-    iaf = pytest.importorskip("norse.torch.functional.iaf")
+    import nir
+    import nirtorch
+    from norse.torch.functional import iaf
+    from norse.torch.utils import import_nir
 
     class Neurons(nn.Module):
         def __init__(self, node: Any) -> None:
@@ -68,36 +77,29 @@ def norse(graph: Any) -> Callable[[Tensor], Times]:
             state = state or iaf.IAFFeedForwardState(v=torch.zeros_like(current))
             return iaf.iaf_feed_forward_step(current, state, self.parameters_)
 
-    theirs = imported._import_norse_module
+    theirs = import_nir._import_norse_module
     modules = {
         nir.Conv2d: theirs,
         nir.Affine: theirs,
         nir.Flatten: lambda node: nn.Flatten(node.start_dim + 1),
         nir.IF: Neurons,
     }
-    return watched(graph, nirtorch.nir_to_torch(graph, modules), Neurons)
+    return watched(nirtorch.nir_to_torch(graph, modules), Neurons)
 
 
 def spikingjelly(graph: Any) -> Callable[[Tensor], Times]:
     """SpikingJelly 2.0. Its neurons start at v_reset instead of 0: that one is put right here."""
-    exchange = pytest.importorskip("spikingjelly.activation_based.nir_exchange")
-    neuron = pytest.importorskip("spikingjelly.activation_based.neuron")
-    module = exchange.import_from_nir(graph, dt=1.0)
+    from spikingjelly.activation_based import neuron, nir_exchange
+
+    module = nir_exchange.import_from_nir(graph, dt=1.0)
     for node in module.modules():
         if isinstance(node, neuron.IFNode):
             node.v = 0.0
             node.set_reset_value("v", 0.0)
-    wrappers = tuple(
-        {
-            type(parent)
-            for parent in module.modules()
-            if isinstance(getattr(parent, "module", None), neuron.IFNode)
-        }
-    )
-    return watched(graph, module, wrappers)
+    return watched(module, nir_exchange.from_nir._NIRStatefulModule)
 
 
-def watched(graph: Any, module: nn.Module, neurons: Any) -> Callable[[Tensor], Times]:
+def watched(module: nn.Module, neurons: Any) -> Callable[[Tensor], Times]:
     """Run a module that NIRTorch made, one step after the other, and note the spikes of its neurons."""
     spikes: dict[str, list[Tensor]] = {}
     for name, child in module.named_modules():
@@ -121,7 +123,5 @@ def watched(graph: Any, module: nn.Module, neurons: Any) -> Callable[[Tensor], T
 
 def once(spikes: Tensor) -> Tensor:
     """Spike times of neurons that fired at most once, which is part of what is tested."""
-    from firstspike.functional.times import spike_times
-
     assert spikes.sum(0).max() <= 1, "a neuron fired twice"
     return spike_times(spikes)
