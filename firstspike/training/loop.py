@@ -37,6 +37,8 @@ class Options:
     """Stop when the network collapses (silent layers, tied outputs, ...), or say so and go on; NaN stops always."""
     tensorboard: bool = True
     """Write for TensorBoard too, where it is installed."""
+    capture: bool = True
+    """Replay the training step as a CUDA graph where that can be done: the same numbers, small networks faster."""
 
     def deadline(self) -> float | None:
         """When to stop, if `max_minutes` count from now."""
@@ -129,6 +131,7 @@ def go_on(run: Run, place: Place, options: Options, model: nn.Module | None = No
 def training(run: Run, trainer: Trainer, options: Options, deadline: float | None) -> Iterator[Progress]:
     """Train a run from its last checkpoint (or from the start) to its end, telling of the progress."""
     place = trainer.place
+    trainer.capture = options.capture
     with run.held() if place.leads else nullcontext():
         warnings = restore_state(run, trainer)
         logs = Logs(run, place.leads, options.tensorboard, trainer.steps_taken)
@@ -137,9 +140,7 @@ def training(run: Run, trainer: Trainer, options: Options, deadline: float | Non
 
         with closing(logs), StopRequest(deadline) as stop:
             while trainer.epoch < trainer.recipe.epochs:
-                for batch in trainer.batches.epoch(trainer.epoch, trainer.step):
-                    trainer.zero_grad()
-                    trainer.train_step(batch)
+                for _ in trainer.rest_of_epoch():
                     for message in watch.after_step():
                         yield clock.progress(message=message)
                     if watch.verdict:

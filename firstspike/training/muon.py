@@ -35,7 +35,9 @@ class Muon(Optimizer):
             for weights in by_shape.values():
                 self._step_together(weights, group["lr"], group["momentum"], group["weight_decay"])
 
-    def _step_together(self, weights: list[Tensor], lr: float, momentum: float, decay: float) -> None:
+    def _step_together(
+        self, weights: list[Tensor], lr: float | Tensor, momentum: float, decay: float
+    ) -> None:
         grads = [weight.grad for weight in weights if weight.grad is not None]
         for weight in weights:
             if "momentum" not in self.state[weight]:
@@ -48,7 +50,11 @@ class Muon(Optimizer):
         if decay:
             torch._foreach_mul_(weights, 1 - lr * decay)
         updates = [matrix.view_as(weight) for matrix, weight in zip(update, weights, strict=True)]
-        torch._foreach_add_(weights, updates, alpha=-lr * scale)
+        if isinstance(lr, Tensor):  # on the device, not to be waited for
+            torch._foreach_mul_(updates, -lr * scale)
+            torch._foreach_add_(weights, updates)
+        else:
+            torch._foreach_add_(weights, updates, alpha=-lr * scale)
 
 
 def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:

@@ -101,10 +101,13 @@ def make_optimizers(net: nn.Module, config: OptimizerConfig) -> list[Optimizer]:
     ]
     groups = [group for group in groups if group["params"]]
     optimizers: list[Optimizer] = []
+    fused = next(net.parameters()).device.type == "cuda"
     if config.kind == "sgd":
-        optimizers.append(torch.optim.SGD(groups, config.lr, config.momentum, nesterov=config.momentum > 0))
+        nesterov = config.momentum > 0
+        optimizers.append(
+            torch.optim.SGD(groups, config.lr, config.momentum, nesterov=nesterov, fused=fused or None)
+        )
     else:
-        fused = next(net.parameters()).device.type == "cuda"
         optimizers.append(torch.optim.AdamW(groups, config.lr, (0.9, config.beta2), fused=fused))
     if matrices:
         optimizers.append(Muon(matrices, config.muon_lr, config.muon_momentum, config.weight_decay))
@@ -132,17 +135,29 @@ class MovingAverage:
         self.updates = 0
         self.values = [parameter.detach().clone() for parameter in net.parameters()]
 
-    @torch.no_grad()
     def update(self, net: nn.Module) -> None:
+        self.move(net, self.weight())
         self.updates += 1
-        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        torch._foreach_lerp_(self.values, [p.detach() for p in net.parameters()], 1 - decay)
+
+    def weight(self, ahead: int = 1) -> float:
+        """The share of the network's parameters in the update that comes next, or so many `ahead`."""
+        updates = self.updates + ahead
+        return 1 - min(self.decay, (1 + updates) / (10 + updates))
+
+    @torch.no_grad()
+    def move(self, net: nn.Module, weight: float | Tensor) -> None:
+        """Move the average towards the network's parameters; a `weight` on the device is not waited for."""
+        parameters = [parameter.detach() for parameter in net.parameters()]
+        if isinstance(weight, Tensor):
+            for value, parameter in zip(self.values, parameters, strict=True):
+                value.lerp_(parameter, weight)
+        else:
+            torch._foreach_lerp_(self.values, parameters, weight)
 
     @torch.no_grad()
     def swap(self, net: nn.Module) -> None:
-        """Exchange the network's parameters with the average; again to change back."""
-        kept: list[Tensor] = []
+        """Exchange the network's parameters with the average, in place; again to change back."""
         for parameter, value in zip(net.parameters(), self.values, strict=True):
-            kept.append(parameter.detach().clone())
+            kept = parameter.detach().clone()
             parameter.copy_(value)
-        self.values = kept
+            value.copy_(kept)

@@ -1,5 +1,6 @@
 """All that changes while a network trains, in one place that can be saved and restored."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import mean_membrane
 from firstspike.models import Network, Twin, as_unit, build_from, load_either, start_from
 from firstspike.nn import Output, Readout
+from firstspike.training.capture import StaticStep, can_capture
 from firstspike.training.distributed import Place
 from firstspike.training.loss import logits_loss, rate_loss, spiking_loss
 from firstspike.training.optimizer import MovingAverage, make_optimizers, set_rate
@@ -53,6 +55,9 @@ class Trainer:
         )
         self.epoch = self.step = 0
         self.meter = Meter(place)
+        self.capture = True
+        """Whether to replay the step as a CUDA graph, where that can be done."""
+        self.static_step: StaticStep | None = None
         self.seen: dict[str, Any] = {"since": {}, "told": []}
         """Collapses: since which step each was seen, and those that were told of. A watch fills it in."""
         # Each process draws its own dropout masks; the weights above are the same in all of them.
@@ -65,9 +70,20 @@ class Trainer:
 
     def train_step(self, batch: Batch) -> None:
         """Forward, loss, backward, update."""
+        set_rate(self.optimizers, self.rate_factor(self.step))
+        self.learn(batch)
+        if self.average:
+            self.average.update(self.model)
+        self.step += 1
+
+    def rate_factor(self, step: int) -> float:
+        """The share of the peak learning rates at a step of this epoch."""
         recipe = self.recipe
-        position = self.epoch + self.step / len(self.batches)
-        set_rate(self.optimizers, recipe.schedule.factor(position, recipe.epochs))
+        return recipe.schedule.factor(self.epoch + step / len(self.batches), recipe.epochs)
+
+    def learn(self, batch: Batch) -> None:
+        """The part of a step that is the same at every step."""
+        recipe = self.recipe
         output = self.wrapped(self.to_format(batch.images))
         loss = self.loss(output, batch)
         if self.place.world > 1 and isinstance(output, Output):
@@ -79,10 +95,21 @@ class Trainer:
             nn.utils.clip_grad_norm_(self.model.parameters(), recipe.optimizer.clip)
         for optimizer in self.optimizers:
             optimizer.step()
-        if self.average:
-            self.average.update(self.model)
         self.meter.add(loss, output, batch)
-        self.step += 1
+
+    def rest_of_epoch(self) -> Iterator[None]:
+        """Train on the batches that are left of the epoch, one at each turn."""
+        if not self.capture or not can_capture(self):
+            for batch in self.batches.epoch(self.epoch, self.step):
+                self.zero_grad()
+                self.train_step(batch)
+                yield
+            return
+        self.static_step = static_step = self.static_step or StaticStep(self)
+        static_step.begin()
+        while self.step < len(self.batches):
+            static_step()
+            yield
 
     def zero_grad(self) -> None:
         for optimizer in self.optimizers:
@@ -134,6 +161,7 @@ class Trainer:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from what `state` returned."""
+        self.static_step = None  # it trains the tensors that are replaced here
         self.epoch, self.step = state["epoch"], state["step"]
         self.model.load_state_dict(state["model"])
         for optimizer, values in zip(self.optimizers, state["optimizers"], strict=True):
@@ -166,10 +194,10 @@ class Meter:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.reset()
+        self.sums = torch.zeros(4, dtype=torch.float64, device=place.device)
 
     def reset(self) -> None:
-        self.sums = torch.zeros(4, dtype=torch.float64, device=self.place.device)
+        self.sums.zero_()  # in place: a captured step goes on adding to it
 
     @torch.no_grad()
     def add(self, loss: Tensor, output: Output | Tensor, batch: Batch) -> None:
