@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from firstspike.errors import FirstspikeError
+from firstspike.models import Network
 from firstspike.training import checkpoint
 from firstspike.training.diagnosis import find_nan
 from firstspike.training.distributed import Lockstep, Place, find_place
@@ -39,6 +40,8 @@ class Options:
     """Write for TensorBoard too, where it is installed."""
     capture: bool = True
     """Replay the training step as a CUDA graph where that can be done: the same numbers, small networks faster."""
+    recompute: bool = False
+    """Keep a byte a neuron for backward, not T frames, and work these out again: less memory, more time."""
 
     def deadline(self) -> float | None:
         """When to stop, if `max_minutes` count from now."""
@@ -132,6 +135,8 @@ def training(run: Run, trainer: Trainer, options: Options, deadline: float | Non
     """Train a run from its last checkpoint (or from the start) to its end, telling of the progress."""
     place = trainer.place
     trainer.capture = options.capture
+    if isinstance(trainer.network, Network):
+        trainer.network.recompute = options.recompute
     with run.held() if place.leads else nullcontext():
         warnings = restore_state(run, trainer)
         logs = Logs(run, place.leads, options.tensorboard, trainer.steps_taken)

@@ -1,0 +1,106 @@
+"""Layers run as one, or once more in backward, give what they give one after the other."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from firstspike import FirstspikeError
+from firstspike.models import Network, build, one_spike_check
+from firstspike.nn import Neuron, Normalisation, Output
+from firstspike.nn.chain import run
+
+NETWORKS: dict[str, dict[str, Any]] = {
+    "direct": {},
+    "max pooling": {"pooling": "max"},
+    "latency": {"encoding": "latency"},
+    "events": {"encoding": "frames"},
+    "dropout": {"dropout": 0.4},
+    "batch statistics": {"normalisation": Normalisation(kind="batch")},
+    "learned thresholds": {"neuron": Neuron(learn_threshold="channel-step", tau=2.0)},
+}
+
+
+def network(T: int = 4, architecture: str = "C5K3-P2-C6K3-C6K3-P2-FC7-FC4", **options: Any) -> Network:
+    torch.manual_seed(0)
+    return build(architecture, (2, 8, 8), T=T, classes=4, **options).train()
+
+
+def images(net: Network, batch: int = 5) -> Tensor:
+    chance = torch.Generator().manual_seed(1)
+    lead = (net.T, batch) if net.config.encoding == "frames" else (batch,)
+    return torch.rand(*lead, 2, 8, 8, generator=chance)
+
+
+def backward(net: Network, output: Output) -> list[Tensor]:
+    """The gradients of a loss that tells all output spikes apart."""
+    weights = torch.randn(output.spikes.shape, generator=torch.Generator().manual_seed(2))
+    net.zero_grad()
+    ((output.spikes * weights).sum() + output.membrane.square().mean()).backward()
+    return [torch.zeros(()) if p.grad is None else p.grad.clone() for p in net.parameters()]
+
+
+@pytest.mark.parametrize("options", NETWORKS.values(), ids=NETWORKS)
+def test_recomputing_changes_no_gradient_and_no_statistic(options: dict[str, Any]) -> None:
+    results = []
+    for recompute in (False, True):
+        net = network(**options)
+        net.recompute = recompute
+        torch.manual_seed(3)
+        output = net(images(net))
+        results.append([output.spikes, output.membrane, *backward(net, output), *net.buffers()])
+    assert all(map(torch.equal, *results))
+
+
+def test_recomputing_keeps_a_byte_a_neuron() -> None:
+    """What backward waits with grows with T when currents and spikes are kept, and hardly at all else."""
+
+    def kept_bytes(T: int, recompute: bool) -> int:
+        # The last layers are small, and run as they are
+        net = network(T, "C16K3-C16K3-C16K3-P2-FC4-FC4")
+        net.recompute = recompute
+        kept: dict[int, int] = {}
+
+        def note(tensor: Tensor) -> Tensor:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            output = net(images(net, batch=32))
+        assert output.spikes.requires_grad
+        return sum(kept.values())
+
+    plain, recomputed = ([kept_bytes(T, recompute) for T in (8, 32)] for recompute in (False, True))
+    assert recomputed[0] < plain[0] / 4
+    assert recomputed[1] < 1.2 * recomputed[0]
+    assert plain[1] > 3 * plain[0]
+
+
+def test_pools_run_with_the_neurons_before_them() -> None:
+    net = network()
+    whole = net(images(net))
+    spikes = net.encode(images(net))
+    for layer in net.layers:
+        spikes = layer(spikes)
+    apart = spikes.with_forced_step()  # type: ignore[operator]
+    assert torch.equal(whole.spikes, apart.spikes)
+    assert all(map(torch.equal, backward(net, whole), backward(net, apart)))
+
+
+def test_hooks_see_every_layer() -> None:
+    net = network()
+    with one_spike_check(net) as report:
+        net(images(net))
+    assert len(report.counts) == len(net.layers)
+    net.recompute = True
+    with one_spike_check(net) as report:
+        net(images(net))
+    assert len(report.counts) == len(net.layers)
+
+
+def test_a_pool_too_large_is_refused_in_words() -> None:
+    net = network(architecture="C5K3-P2-FC4")
+    net.layers[1].size = 9
+    with pytest.raises(FirstspikeError, match="at least 9"):
+        run(list(net.layers), net.encode(images(net)))
