@@ -1,6 +1,7 @@
 """NIR files are HDF5, and may come from anywhere: they are looked over before anything in them is read."""
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ MOST_BYTES = 4 * 2**30
 BEST_COMPRESSION = 1100
 """No deflate stream shrinks its content further (1032 times): a file that claims more has nothing behind it."""
 
+MOST_ARRAYS = 20_000
+"""Of 1,000 layers, the most that our grammar has."""
+
 DEEPEST = 8
 
 
@@ -27,7 +31,8 @@ def read_nir(path: str | Path) -> "nir.NIRGraph":
         raise FirstspikeError(f"There is no NIR file {path}.")
     try:
         with h5py.File(path, "r") as file:
-            check_sizes(sum(_sizes(h5py, file, path)), path)
+            sizes = list(islice(_sizes(h5py, file, path), MOST_ARRAYS + 1))
+            check_sizes(sizes, path)
         graph = nir.read(path)
     except FirstspikeError:
         raise
@@ -39,9 +44,11 @@ def read_nir(path: str | Path) -> "nir.NIRGraph":
     return graph
 
 
-def check_sizes(claimed: int, path: Path) -> None:
-    """Refuse a file whose arrays are larger than the file can hold, or than we read."""
-    size = path.stat().st_size
+def check_sizes(sizes: list[int], path: Path) -> None:
+    """Refuse a file whose arrays are larger than the file can hold, or larger or more than we read."""
+    size, claimed = path.stat().st_size, sum(sizes)
+    if len(sizes) > MOST_ARRAYS:
+        raise FirstspikeError(f"{path} holds more than {MOST_ARRAYS:,} arrays, which no network of ours has.")
     if claimed > max(BEST_COMPRESSION * size, 2**20):
         raise FirstspikeError(
             f"{path} has {size:,} bytes, but claims arrays of {claimed:,} bytes: it is cut short or forged."

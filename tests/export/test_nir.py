@@ -167,7 +167,7 @@ def test_a_foreign_chain_of_layers_that_we_have_is_read() -> None:
         ({"hidden": neurons((2, 4, 4), r=np.full((2, 4, 4), 2.0))}, "'hidden' has a r other than 1"),
         ({"hidden": neurons((2, 3, 4))}, r"'hidden' has a v_threshold of shape \[2, 3, 4\]"),
         ({"hidden": nir.LI(np.ones(2), np.ones(2), np.ones(2))}, "'conv' is not followed by IF or LIF"),
-        ({"hidden": nir.CubaLIF(*[np.ones(2)] * 5)}, "'conv' is not followed by IF or LIF"),
+        ({"hidden": nir.CubaLIF(*[np.ones(2)] * 6)}, "'conv' is not followed by IF or LIF"),
         ({"pool": pool(nir.SumPool2d, 2)}, "'pool' is a SumPool2d"),
         ({"pool": pool(nir.AvgPool2d, 3)}, "'pool' pools 3 x 3 with stride"),
         ({"flat": nir.Flatten({"input": np.array([2, 2, 2])}, 1, -1)}, "'flat' flattens axes 1 to -1"),

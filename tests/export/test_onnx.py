@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from firstspike.errors import FirstspikeError
 from firstspike.export import agreement, step_model, whole_model
 from firstspike.functional import predict
 from firstspike.models import Network, build
@@ -109,3 +110,9 @@ def test_any_batch_size_and_a_named_opset() -> None:
     together = run_whole(net, x)["spike_times"]
     apart = torch.cat([run_whole(net, part)["spike_times"] for part in x.split([1, 6, 2])])
     assert torch.equal(together, apart)
+
+
+def test_a_network_too_large_for_the_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstspike.export.onnx_graph.MOST_BYTES", 1000)
+    with pytest.raises(FirstspikeError, match="over 2 GB"):
+        whole_model(small("fully connected"))

@@ -26,10 +26,10 @@ def check(net: Network, count: int, run: Callable[[torch.Tensor], dict[str, torc
     print(total)
     assert total.samples == count
     assert total.unexplained == 0
-    assert total.by_rounding <= 3 * count / 1000
+    assert total.by_rounding <= max(1, 3 * count / 1000)
 
 
-COUNTS = [50, pytest.param(1000, marks=pytest.mark.slow)]
+COUNTS = [20, pytest.param(1000, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("count", COUNTS)
