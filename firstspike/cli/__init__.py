@@ -11,7 +11,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run a command; a mistake of the user's is one sentence on stderr and exit status 2."""
     from tyro.extras import SubcommandApp
 
-    from firstspike.cli import data, train
+    from firstspike.cli import data, export, train
     from firstspike.cli.flags import registry
 
     try:
@@ -20,6 +20,7 @@ def main(args: Sequence[str] | None = None) -> None:
         app.command(name="train")(train.train_command(recipe))
         app.command(train.resume)
         app.command(train.recipes)
+        app.command(export.export)
         app.command(data.app, name="data", help="List, get, verify and show data sets.")
         app.cli(
             prog="firstspike",
