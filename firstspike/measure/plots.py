@@ -30,6 +30,28 @@ def figure(width: float = 6.0, height: float = 3.5) -> tuple[Any, Any]:
         return made, made.add_subplot()
 
 
+def panels(rows: int, columns: int, width: float, height: float) -> tuple[Any, list[Any]]:
+    """A figure of several axes, row by row, in the project's style."""
+    import matplotlib
+
+    drawn, first = figure(width, height)
+    first.remove()
+    with matplotlib.rc_context(STYLE):
+        return drawn, list(drawn.subplots(rows, columns, squeeze=False).flat)
+
+
+def save_figure(drawn: Any, stem: Path) -> list[Path]:
+    """Write a figure as SVG (its text as text) and PNG; returns the two paths."""
+    import matplotlib
+
+    paths = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
+    # No date and fixed identifiers: the same figure is the same file.
+    with matplotlib.rc_context({**STYLE, "svg.fonttype": "none", "svg.hashsalt": "firstspike"}):
+        drawn.savefig(paths[0], metadata={"Date": None})
+        drawn.savefig(paths[1])
+    return paths
+
+
 def accuracy_curve(epochs: list[dict[str, Any]], path: Path) -> None:
     """Accuracy over the epochs of a run, from its metrics."""
     drawn, axes = figure()

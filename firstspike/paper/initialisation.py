@@ -1,0 +1,285 @@
+"""What initialisation and weight normalisation do: currents, gradients, depth, convergence."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from firstspike.data import load
+from firstspike.functional.decoding import temporal_weighting, temporal_weights
+from firstspike.measure.evaluate import batches_of
+from firstspike.measure.plots import COLOURS, panels
+from firstspike.models import Network, build
+from firstspike.nn import Normalisation, Output
+from firstspike.paper.entry import Context, Runs
+from firstspike.paper.runs import SAMPLES, diagnose, diagnostics
+from firstspike.paper.table import Cell, Claim, Made, Table
+from firstspike.paper.tables import mean
+
+INITS = {"kaiming": "Kaiming", "ettfs": "ETTFS-init"}
+DEEP = "C20K5-P2-C40K5-P2-{FC400}*6-FC10"
+"""Nine layers, in which a signal that diminishes has room to."""
+
+
+def fresh(init: str, architecture: str, T: int = 8, pooling: str = "average") -> Network:
+    """An untrained network without normalisation."""
+    plain = Normalisation(kind="none", gain=False, bias=False, init=init)  # type: ignore[arg-type]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return build(
+            architecture,
+            (1, 28, 28),
+            T=T,
+            normalisation=plain,
+            pooling=pooling,
+            input_mean=(0.286,),
+            input_std=(0.353,),
+        )
+
+
+def looked_at(architecture: str) -> dict[str, dict[str, Any]]:
+    """Currents and gradients of fresh networks by initialisation, on images of the shipped sample."""
+    dataset = load("fashion-mnist-sample", "train")
+    images = dataset.subset(torch.linspace(0, len(dataset) - 1, SAMPLES).long())
+    batch = next(iter(batches_of(images, SAMPLES, "cpu")))
+    weights = temporal_weights(8)
+
+    def loss(output: Output) -> torch.Tensor:
+        target = torch.nn.functional.one_hot(batch.labels, 10)
+        return (temporal_weighting(output.spikes, weights) - target).square().sum(1).mean()
+
+    return {init: diagnose(fresh(init, architecture), batch, loss) for init in INITS}
+
+
+def _curve(axes: Any, histogram: dict[str, Any], **style: Any) -> None:
+    """A histogram as a line, its area 1; the outermost bins, which hold all that lies beyond, left out."""
+    counts = np.array(histogram["counts"], dtype=float)
+    width = (histogram["high"] - histogram["low"]) / len(counts)
+    middles = histogram["low"] + width * (np.arange(len(counts)) + 0.5)
+    axes.plot(middles[1:-1], (counts / counts.sum() / width)[1:-1], **style)
+
+
+def _shades(count: int) -> list[Any]:
+    import matplotlib
+
+    return [matplotlib.colormaps["viridis"](0.9 * number / max(count - 1, 1)) for number in range(count)]
+
+
+def _legend_beside(panel: Any) -> None:
+    panel.legend(
+        frameon=False,
+        fontsize=7,
+        title="layer: variance",
+        title_fontsize=7,
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+    )
+
+
+def currents(runs: Runs, context: Context) -> Made:
+    """Distribution and variance of the current in each layer of a fresh network, under both initialisations."""
+    found = looked_at(DEEP)
+    drawn, axes = panels(1, 3, 12.0, 3.0)
+    for panel, (init, name) in zip(axes, INITS.items(), strict=False):
+        layers = found[init]
+        for shade, (layer, at) in zip(_shades(len(layers)), layers.items(), strict=True):
+            _curve(panel, at["current"], color=shade, label=f"{layer}: {at['variance']:.2g}")
+        panel.set(title=name, xlabel="current X", ylabel="density", yscale="log", ylim=(1e-3, 30))
+        _legend_beside(panel)
+    rows: list[tuple[Cell, ...]] = []
+    for colour, marker, (init, name) in zip(COLOURS, "os", INITS.items(), strict=False):
+        variances = [at["variance"] for at in found[init].values()]
+        axes[2].semilogy(range(1, len(variances) + 1), variances, color=colour, marker=marker, label=name)
+    axes[2].axhline(1 / 24, color=COLOURS[0], linestyle=":", linewidth=1)
+    axes[2].text(len(found["ettfs"]), 1 / 24 * 0.62, "1 / (3 T)", color=COLOURS[0], ha="right")
+    axes[2].axhline(1, color=COLOURS[1], linestyle=":", linewidth=1)
+    axes[2].set(
+        xlabel="layer", ylabel="variance of X, mean over the steps", title="by layer", ylim=(0.02, 20)
+    )
+    axes[2].legend(frameon=False)
+    for layer in found["ettfs"]:
+        rows.append((layer, *(found[init][layer]["variance"] for init in INITS)))
+    table = Table(
+        ("layer", *INITS.values()), rows, ("Variance of the current, mean over T = 8 steps; fresh network.",)
+    )
+    deep = {init: [at["variance"] for at in found[init].values()][2:] for init in INITS}
+    claims = (
+        Claim(
+            "ETTFS-init keeps the current's variance near 1 in every layer, where Kaiming's is 1 / (3 T) = 0.042.",
+            all(0.5 < v < 2 for v in deep["ettfs"]) and all(v < 0.084 for v in deep["kaiming"]),
+            f"From the third layer on: {min(deep['ettfs']):.2f} to {max(deep['ettfs']):.2f} under ETTFS-init, "
+            f"{min(deep['kaiming']):.3f} to {max(deep['kaiming']):.3f} under Kaiming.",
+        ),
+        Claim(
+            "Under Kaiming the variance goes on falling from layer to layer.",
+            deep["kaiming"][-1] < 0.5 * deep["kaiming"][0],
+            f"From {deep['kaiming'][0]:.3f} in the third layer to {deep['kaiming'][-1]:.3f} in the last: it is small "
+            "from the first dense layer on; since the last step is forced, it cannot fall below 1 / (3 T).",
+        ),
+        pooling_claim(),
+    )
+    return Made(table, drawn, claims, {"layers": _variances(found)})
+
+
+def _variances(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {init: {layer: at["variance"] for layer, at in layers.items()} for init, layers in found.items()}
+
+
+def pooling_claim() -> Claim:
+    """Average pooling keeps the sum over time at 1; max pooling does not."""
+    images = load("fashion-mnist-sample", "train").images[:32].float() / 255
+    most = {}
+    for pooling in ("average", "max"):
+        net = fresh("ettfs", "SCNN5", pooling=pooling).train()
+        net.skip_last_frame = False
+        spikes = net.layers[1](net.layers[0](net.encode(images)))
+        most[pooling] = float(spikes.detach().sum(0).max())
+    return Claim(
+        "Average pooling keeps one spike over time where max pooling does not.",
+        math.isclose(most["average"], 1, abs_tol=1e-5) and most["max"] > 1,
+        f"Largest sum over time behind SCNN5's first pool: {most['average']:.2f} (average), {most['max']:.0f} (max).",
+    )
+
+
+def gradients(runs: Runs, context: Context) -> Made:
+    """Weight gradients of the first and last layer of a fresh SCNN5, under both initialisations."""
+    found = looked_at("SCNN5")
+    layers = list(found["ettfs"])
+    drawn, axes = panels(1, 2, 7.5, 3.0)
+    for panel, layer, title in zip(axes, (layers[0], layers[-1]), ("first layer", "last layer"), strict=True):
+        for colour, style, (init, name) in zip(COLOURS, ("-", "--"), INITS.items(), strict=False):
+            at = found[init][layer]
+            label = f"{name}, rms {at['gradient_rms']:.1e}"
+            if at["gradient"]:
+                _curve(panel, at["gradient"], color=colour, linestyle=style, label=label)
+            else:
+                panel.plot([], [], color=colour, linestyle=style, label=f"{name}: all zero")
+        panel.set(title=f"{title} ({layer})", xlabel="log10 |dL/dW|", ylabel="density", xlim=(-12, 0))
+        panel.set_ylim(0, 1.5 * panel.get_ylim()[1])
+        panel.legend(frameon=False, fontsize=8, loc="upper left")
+    rows: list[tuple[Cell, ...]] = [
+        (layer, *(f"{found[init][layer]['gradient_rms']:.1e}" for init in INITS)) for layer in layers
+    ]
+    rms = {init: [found[init][layer]["gradient_rms"] for layer in layers] for init in INITS}
+    note = "Root mean square of the weight gradients; fresh SCNN5, T = 8, squared error on the decoder, 128 images."
+    claims = (
+        Claim(
+            "Kaiming's gradients are tiny (below 1e-7) where ETTFS-init's are above 1e-3.",
+            max(rms["kaiming"]) < 1e-7 and min(rms["ettfs"]) > 1e-3,
+            f"Root mean squares by layer: Kaiming {min(rms['kaiming']):.1e} to {max(rms['kaiming']):.1e}, ETTFS-init "
+            f"{min(rms['ettfs']):.1e} to {max(rms['ettfs']):.1e}.",
+        ),
+        Claim(
+            "ETTFS-init's gradients are larger than Kaiming's in the first layer.",
+            rms["ettfs"][0] > rms["kaiming"][0],
+            f"{rms['ettfs'][0]:.1e} against {rms['kaiming'][0]:.1e}.",
+        ),
+    )
+    return Made(Table(("layer", *INITS.values()), rows, (note,)), drawn, claims, {"rms": rms})
+
+
+def normalisation(runs: Runs, context: Context) -> Made:
+    """Currents after the first and the last epoch, with and without weight normalisation."""
+    names = {"init-pool-twd": "without weight normalisation", "full": "with weight normalisation"}
+    drawn, axes = panels(2, 2, 10.0, 5.2)
+    rows: list[tuple[Cell, ...]] = []
+    shifts: dict[str, list[float]] = {}
+    for row, (name, title) in enumerate(names.items()):
+        run = runs[name][0]
+        first, last = diagnostics(run, 1), diagnostics(run, -1)
+        shifts[name] = [abs(math.log(last[layer]["variance"] / first[layer]["variance"])) for layer in first]
+        for column, (when, layers) in enumerate((("first epoch", first), ("last epoch", last))):
+            panel = axes[2 * row + column]
+            for shade, (layer, at) in zip(_shades(len(layers)), layers.items(), strict=True):
+                _curve(panel, at["current"], color=shade, label=f"{layer}: {at['variance']:.2f}")
+            panel.set(
+                title=f"{title}, {when}", xlabel="current X", ylabel="density", yscale="log", ylim=(1e-3, 30)
+            )
+            _legend_beside(panel)
+        rows += [
+            (
+                title,
+                layer,
+                diagnostics(run, 0)[layer]["variance"],
+                first[layer]["variance"],
+                last[layer]["variance"],
+            )
+            for layer in first
+        ]
+    headings = ("network", "layer", "variance at the start", "after the first epoch", "after the last epoch")
+    typical = {name: math.exp(sum(values) / len(values)) for name, values in shifts.items()}
+    claim = Claim(
+        "Weight normalisation keeps the current's variance to the last epoch, without it the variance moves.",
+        typical["full"] < typical["init-pool-twd"],
+        f"From the first to the last epoch the variance of a layer changes by a factor of {typical['full']:.2f} with "
+        f"and {typical['init-pool-twd']:.2f} without (geometric mean over layers; gain and bias are part of it).",
+    )
+    return Made(Table(headings, rows), drawn, (claim,))
+
+
+def depth(runs: Runs, context: Context) -> Made:
+    """Accuracy over the number of layers, from both initialisations."""
+    drawn, (axes,) = panels(1, 1, 5.0, 3.0)
+    scores: dict[str, dict[int, float]] = {init: {} for init in INITS}
+    rows: list[tuple[Cell, ...]] = []
+    for label, found in runs.items():
+        count, init = label.split()
+        scores[init][int(count)] = mean(found) or 0.0
+    for colour, marker, (init, name) in zip(COLOURS, "os", INITS.items(), strict=False):
+        at = scores[init]
+        axes.plot(list(at), list(at.values()), color=colour, marker=marker, label=name)
+    axes.axhline(10, color="grey", linestyle=":", linewidth=1)
+    axes.text(min(scores["ettfs"]), 11.5, "chance", color="grey")
+    axes.set(xlabel="layers", ylabel="test accuracy, strict (%)", ylim=(0, 100))
+    axes.set_xticks(list(scores["ettfs"]))
+    axes.legend(frameon=False)
+    for layers in scores["ettfs"]:
+        potential = (mean(runs[f"{layers} {init}"], "potential") for init in INITS)
+        rows.append((layers, *(scores[init][layers] for init in INITS), *potential))
+    headings = (
+        "layers",
+        "Kaiming, strict %",
+        "ETTFS-init, strict %",
+        "Kaiming, potential %",
+        "ETTFS-init, potential %",
+    )
+    note = "Two convolutions, then dense layers; no normalisation. The paper's figure has no numbers."
+    deepest = max(scores["ettfs"])
+    ettfs, kaiming = scores["ettfs"][deepest], scores["kaiming"][deepest]
+    claim = Claim(
+        "A deep network trains with ETTFS-init and not with Kaiming.",
+        kaiming < 20 and ettfs > 40,
+        f"At {deepest} layers: {ettfs:.1f} % with ETTFS-init, {kaiming:.1f} % with Kaiming.",
+    )
+    return Made(Table(headings, rows, (note,)), drawn, (claim,))
+
+
+def epochs(runs: Runs, context: Context) -> Made:
+    """Training accuracy over the epochs, from both initialisations and with weight normalisation."""
+    names = {"pool-twd": "Kaiming", "init-pool-twd": "ETTFS-init", "full": "ETTFS-init, weight normalisation"}
+    drawn, (axes,) = panels(1, 1, 5.5, 3.2)
+    curves = {}
+    for colour, marker, (name, label) in zip(COLOURS, "os^", names.items(), strict=False):
+        per_seed = [[line["train_accuracy"] for line in run.metrics("epoch")] for run in runs[name]]
+        curve = [sum(at) / len(at) for at in zip(*per_seed, strict=False)]
+        curves[name] = curve
+        axes.plot(range(1, len(curve) + 1), curve, color=colour, marker=marker, markersize=4, label=label)
+    axes.set(xlabel="epoch", ylabel="training accuracy (%)")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(frameon=False)
+    rows: list[tuple[Cell, ...]] = [(names[name], curve[0], curve[-1]) for name, curve in curves.items()]
+    claim = Claim(
+        "ETTFS-init speeds up convergence, and weight normalisation further.",
+        curves["pool-twd"][1] < curves["init-pool-twd"][1] < curves["full"][1],
+        "After the second epoch: "
+        + ", ".join(f"{names[n]} {curve[1]:.1f} %" for n, curve in curves.items())
+        + ".",
+    )
+    note = "Training accuracy, because the test set is read once only, at the end."
+    return Made(
+        Table(("network", "first epoch %", "last epoch %"), rows, (note,)),
+        drawn,
+        (claim,),
+        {"curves": curves},
+    )

@@ -1,0 +1,92 @@
+"""Make an entry: find or train its runs, render it, write it down with its origin."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from firstspike.measure.plots import save_figure
+from firstspike.paper.entry import Context, Entry, Runs
+from firstspike.paper.runs import library_in, obtain
+from firstspike.paper.table import Made
+from firstspike.training import Options
+from firstspike.training.run import provenance, whole, write_json
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How entries are made."""
+
+    quick: bool = False
+    """Small networks and few epochs on the shipped sample: minutes on a CPU."""
+    out: Path = Path("results/paper")
+    """Where tables and figures go: under `quick/` or `full/` there."""
+    cache: Path = Path("runs/paper")
+    """Where runs are trained, and found again."""
+    library: Path = Path("results/runs")
+    """Finished runs that are used where their recipe is the one wanted."""
+    options: Options = field(default_factory=Options)
+
+    @property
+    def folder(self) -> Path:
+        return self.out / ("quick" if self.quick else "full")
+
+
+def make(entry: Entry, settings: Settings, tell: Callable[[str], None] = print) -> list[Path]:
+    """Make one table or figure; returns the files written."""
+    started = time.monotonic()
+    library = library_in(settings.library)
+    runs = {
+        label: [obtain(recipe, settings.cache, library, settings.options, tell) for recipe in recipes]
+        for label, recipes in entry.plan(settings.quick).items()
+    }
+    made = entry.render(runs, Context(settings.quick, library))
+    paths = write(entry, made, settings, runs)
+    tell(f"{entry.name}: {', '.join(path.name for path in paths)} ({time.monotonic() - started:.0f} s)")
+    return paths
+
+
+def write(entry: Entry, made: Made, settings: Settings, runs: Runs) -> list[Path]:
+    """The entry's Markdown and JSON, and its picture as SVG and PNG."""
+    settings.folder.mkdir(parents=True, exist_ok=True)
+    stem = settings.folder / entry.name
+    paths = [stem.with_suffix(".md"), stem.with_suffix(".json")]
+    with whole(paths[0]) as part:
+        part.write_text(markdown(entry, made, settings.quick))
+    write_json(paths[1], _values(entry, made, settings.quick, runs))
+    if made.figure is not None:
+        paths += save_figure(made.figure, stem)
+    return paths
+
+
+def markdown(entry: Entry, made: Made, quick: bool) -> str:
+    """An entry as a section of its own."""
+    parts = [f"## {entry.title}"]
+    if quick and entry.recipes():
+        parts.append(
+            "Quick form: small networks, 4 epochs, 5,000 training images, one seed. It shows directions, not values."
+        )
+    if made.figure is not None:
+        parts.append(f"![{entry.title}]({entry.name}.png)")
+    if made.table:
+        parts.append(made.table.markdown())
+        parts += made.table.notes
+    if made.claims:
+        parts.append("\n".join(claim.line() for claim in made.claims))
+    return "\n\n".join(parts) + "\n"
+
+
+def _values(entry: Entry, made: Made, quick: bool, runs: Runs) -> dict[str, Any]:
+    from firstspike.config import to_dict
+
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "form": "quick" if quick else "full",
+        "table": made.table.as_dict() if made.table else None,
+        "data": made.data,
+        "claims": [to_dict(claim) for claim in made.claims],
+        "runs": {label: [run.folder.name for run in seeds] for label, seeds in runs.items()},
+        "made": provenance(),
+    }

@@ -1,0 +1,95 @@
+"""Every table and figure of the paper's: its runs and what is made of them."""
+
+from firstspike.paper import ablation, initialisation, recipes, tables
+from firstspike.paper.entry import Entry
+from firstspike.paper.latency import latency
+from firstspike.training import Recipe, get_recipe
+
+
+def _small_sets() -> dict[str, Recipe]:
+    """Both methods on MNIST and Fashion-MNIST; CIFAR and DVS Gesture come from results/runs."""
+    made = {}
+    for data, architecture in (
+        ("mnist", "FC1"),
+        ("mnist", "SCNN1"),
+        ("fashion-mnist", "FC2"),
+        ("fashion-mnist", "SCNN5"),
+    ):
+        name = f"{data}-{architecture.lower()}"
+        made[f"{data} {architecture}"] = get_recipe(name)
+        made[f"{data} {architecture} paper"] = get_recipe(f"{name}-paper")
+    return made
+
+
+def _none() -> dict[str, Recipe]:
+    return {}
+
+
+_QUICK_SETS = ("fashion-mnist SCNN5", "fashion-mnist SCNN5 paper")
+
+_ALL = (
+    Entry("accuracy", "Accuracy", "table", _small_sets, tables.accuracy, _QUICK_SETS),
+    Entry("steps", "Inference steps", "table", _small_sets, tables.steps, _QUICK_SETS),
+    Entry(
+        "energy",
+        "Steps, spikes, operations and energy",
+        "table",
+        lambda: {"rate-hard": recipes.rates()["rate-hard"], **recipes.some("baseline", "full")},
+        tables.energy,
+    ),
+    Entry("ablation", "Component ablation", "table", recipes.components, ablation.components),
+    Entry(
+        "time-steps", "Time steps", "table", recipes.time_steps, ablation.time_steps, ("2", "4", "8", "12")
+    ),
+    Entry(
+        "variance",
+        "Variance of the current",
+        "table",
+        recipes.variances,
+        ablation.variance,
+        ("0.25", "1.0", "4.0"),
+    ),
+    Entry("rate", "Rate coding against TTFS", "table", recipes.rates, tables.rate),
+    Entry("currents", "Currents under Kaiming and ETTFS-init", "figure", _none, initialisation.currents),
+    Entry(
+        "normalisation",
+        "Currents with and without weight normalisation",
+        "figure",
+        lambda: recipes.some("init-pool-twd", "full"),
+        initialisation.normalisation,
+    ),
+    Entry("gradients", "Gradients under both initialisations", "figure", _none, initialisation.gradients),
+    Entry(
+        "depth",
+        "Depth",
+        "figure",
+        recipes.depths,
+        initialisation.depth,
+        tuple(f"{depth} {init}" for depth in (5, 8, 11) for init in ("kaiming", "ettfs")),
+    ),
+    Entry(
+        "epochs",
+        "Accuracy over epochs",
+        "figure",
+        lambda: recipes.some("pool-twd", "init-pool-twd", "full"),
+        initialisation.epochs,
+    ),
+    Entry(
+        "gamma",
+        "Gamma and the two forms of decay",
+        "figure",
+        recipes.gammas,
+        ablation.gamma,
+        ("exponential 2", "exponential 3", "linear 1", "linear 3"),
+    ),
+    Entry(
+        "decoder-steps",
+        "Steps: temporal weighting against the first-spike decoder",
+        "figure",
+        recipes.decoders,
+        ablation.decoder_steps,
+    ),
+    Entry("latency", "Layer by layer against step by step", "figure", _none, latency),
+)
+
+ENTRIES: dict[str, Entry] = {entry.name: entry for entry in _ALL}

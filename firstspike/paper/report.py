@@ -1,0 +1,196 @@
+"""RESULTS.md from what lies in results/: runs beside the paper, and what the paper's entries made."""
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from firstspike.paper import values
+from firstspike.paper.registry import ENTRIES
+from firstspike.paper.runs import library_in
+from firstspike.paper.table import Cell, Claim, Table
+from firstspike.training import Run
+from firstspike.training.run import whole
+
+PROBE = "probe-"
+"""How the names of runs begin that were made to choose settings by."""
+
+
+def write_results(results: Path, out: Path) -> Path:
+    """Write RESULTS.md."""
+    with whole(out) as part:
+        part.write_text(results_page(results))
+    return out
+
+
+def results_page(results: Path) -> str:
+    """The page as Markdown."""
+    runs = library_in(results / "runs")
+    final = [run for run in runs if not run.folder.name.startswith(PROBE)]
+    probes = [run for run in runs if run.folder.name.startswith(PROBE)]
+    parts = [
+        "# Results",
+        "Written by `firstspike paper results` from the files in [results/](results); do not edit. The test set is "
+        "read once, at the end of a run. strict: a tie goes to the lowest class, silence to class 0 (the paper's "
+        "rule, as far as it tells); potential: both go to the highest membrane potential. Steps count from 1.",
+        "## Beside the paper",
+        _beside(final).markdown() if final else "No final run yet.",
+        "Paper: with T = 8, mean of its seeds. ± is the sample deviation over our seeds. Sets without a row have no "
+        "run yet.",
+        "## Where the runs come from",
+        _origins(final).markdown() if final else "",
+        *_notes(final),
+    ]
+    if probes:
+        parts += [
+            "## Probes",
+            "Short runs made to choose settings, on a validation split where there is one. Not results.",
+            _probes(probes).markdown(),
+        ]
+    parts += _entries(results / "paper", "full", "Tables and figures, full form")
+    parts += _entries(results / "paper", "quick", "Tables and figures, quick form")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _beside(runs: list[Run]) -> Table:
+    """A row for each recipe, its seeds together."""
+    groups: dict[tuple[Any, ...], list[Run]] = {}
+    for run in runs:
+        recipe = run.recipe
+        key = (recipe.data.name, recipe.network.architecture, recipe.name, recipe.T, recipe.epochs)
+        groups.setdefault(key, []).append(run)
+    order = list(values.ACCURACY)
+    rows: list[tuple[Cell, ...]] = []
+    for key in sorted(groups, key=lambda key: (order.index(key[:2]) if key[:2] in order else 99, key[2])):
+        data, architecture, name, T, epochs = key
+        found = groups[key]
+        tests = [run.summary["test"] for run in found if run.summary]
+        printed = values.ACCURACY.get((data, architecture))
+        accuracy = "accuracy" if "accuracy" in tests[0] else "strict"
+        rows.append(
+            (
+                data,
+                architecture,
+                f"`{name}`",
+                T,
+                epochs,
+                len(found),
+                f"{printed[0]:.2f} ± {printed[1]:.2f}" if printed else None,
+                _spread(tests, accuracy),
+                _spread(tests, "potential"),
+                values.STEPS.get(data),
+                _spread(tests, "steps"),
+                _spread(tests, "spikes", 0),
+            )
+        )
+    headings = (
+        "set",
+        "network",
+        "recipe",
+        "T",
+        "epochs",
+        "seeds",
+        "paper %",
+        "strict %",
+        "potential %",
+        "paper steps",
+        "steps",
+        "spikes per image",
+    )
+    return Table(headings, rows)
+
+
+def _spread(tests: list[dict[str, Any]], measure: str, digits: int = 2) -> Cell:
+    found = [test[measure] for test in tests if measure in test]
+    if not found:
+        return None
+    text = f"{statistics.fmean(found):,.{digits}f}"
+    return text if len(found) == 1 else f"{text} ± {statistics.stdev(found):.{digits}f}"
+
+
+def _origin(run: Run) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((run.folder / "provenance.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _origins(runs: list[Run]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for run in runs:
+        origin = _origin(run)
+        rows.append(
+            (
+                f"[{run.folder.name}](results/runs/{run.folder.name})",
+                str(run.recipe.seed),
+                str(run.summary["test"]["dataset"]) if run.summary else None,
+                origin.get("commit", "unknown")[:7],
+                origin.get("machine", "unknown"),
+                f"`{origin.get('command', 'unknown')}`",
+            )
+        )
+    return Table(("run", "seed", "tested on", "commit", "machine", "command"), rows)
+
+
+def _notes(runs: list[Run]) -> list[str]:
+    return [f"{run.folder.name}: {note}" for run in runs if (note := _origin(run).get("note"))]
+
+
+def _probes(runs: list[Run]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for run in runs:
+        if not run.summary:
+            continue
+        last, test = run.summary["last_epoch"], run.summary["test"]
+        cells = (
+            last.get("validation_strict"),
+            last.get("validation_potential"),
+            test.get("strict"),
+            test.get("steps"),
+        )
+        recipe = run.recipe
+        rows.append(
+            (run.folder.name.removeprefix(PROBE), f"`{recipe.name}`", recipe.T, recipe.epochs, *cells)
+        )
+    headings = (
+        "probe",
+        "recipe",
+        "T",
+        "epochs",
+        "validation, strict %",
+        "validation, potential %",
+        "test, strict %",
+    )
+    return Table((*headings, "steps"), rows)
+
+
+def _entries(folder: Path, form: str, title: str) -> list[str]:
+    """Links to what the paper's entries made, and the claims they tested."""
+    found = {}
+    for name in ENTRIES:
+        path = folder / form / f"{name}.json"
+        if path.exists():
+            found[name] = json.loads(path.read_text())
+    if not found:
+        return []
+    origins = sorted(
+        {f"{made['made']['commit'][:7]} on {made['made']['machine']}" for made in found.values()}
+    )
+    links = ", ".join(
+        f"[{name}](results/paper/{form}/{name}.{'png' if ENTRIES[name].kind == 'figure' else 'md'})"
+        for name in found
+    )
+    claims = [Claim(**claim).line() for made in found.values() for claim in made["claims"]]
+    flag = warning = ""
+    if form == "quick":
+        flag = " --quick"
+        warning = (
+            " The quick form shows directions, not values: small networks, 4 epochs, 5,000 images, one seed."
+        )
+    return [
+        f"## {title}",
+        f"Made by `firstspike paper make all{flag}` at {', '.join(origins)}.{warning}",
+        links + ".",
+        "The paper's claims, tested on these:\n\n" + "\n".join(claims) if claims else "",
+    ]

@@ -1,0 +1,132 @@
+"""Runs that the paper's entries are made from: found where they exist, trained where they do not.
+
+A run's folder is named by a digest of its recipe, so that entries share runs and a stopped command goes on
+where it was. Beside what every run writes, each epoch leaves `diagnostics/epoch-NNN.json`: the currents,
+weight gradients and firing times of the layers on the same training images.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from firstspike.config import to_dict
+from firstspike.data import Batch
+from firstspike.errors import FirstspikeError
+from firstspike.measure.distributions import (
+    Distribution,
+    currents,
+    firing_times,
+    mean_variance,
+    weight_gradients,
+)
+from firstspike.measure.evaluate import batches_of
+from firstspike.models import Network
+from firstspike.training import Options, Recipe, Run
+from firstspike.training.distributed import find_place
+from firstspike.training.loop import training
+from firstspike.training.run import write_json
+from firstspike.training.trainer import Trainer
+
+SAMPLES = 128
+"""Training images that a network's layers are looked at on, the same ones every time."""
+
+
+def digest(recipe: Recipe) -> str:
+    """What tells runs apart: everything in the recipe but its name and summary."""
+    values = to_dict(recipe)
+    del values["name"], values["summary"]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def obtain(
+    recipe: Recipe, cache: Path, library: list[Run], options: Options, tell: Callable[[str], None]
+) -> Run:
+    """The finished run of a recipe: from the library, from the cache, or trained now.
+
+    A run whose training fails (NaN) comes back without a summary.
+    """
+    wanted = digest(recipe)
+    for found in library:
+        if digest(found.recipe) == wanted:
+            return found
+    run = Run(cache / f"{recipe.name}-{wanted}")
+    if run.summary is not None:
+        return run
+    tell(f"{run.folder.name}: training, {recipe.epochs} epochs")
+    trainer = Trainer(recipe, find_place(options.device))
+    if not run.recipe_path.exists():
+        Run.create(recipe, run.folder)
+    record(run, trainer, 0)
+    try:
+        for progress in training(run, trainer, options, options.deadline()):
+            if progress.stopped:
+                raise KeyboardInterrupt
+            if progress.step == 0 and progress.metrics:
+                record(run, trainer, progress.epoch)
+    except FirstspikeError as error:
+        run.log("failed", sentence=str(error))
+        tell(f"{run.folder.name} failed: {error}")
+    return run
+
+
+def library_in(folder: Path) -> list[Run]:
+    """Finished runs in a folder, read-only: those of results/runs, made on other machines."""
+    runs = [Run(path.parent) for path in sorted(folder.glob("*/summary.json"))]
+    return [run for run in runs if _readable(run)]
+
+
+def _readable(run: Run) -> bool:
+    try:
+        return run.recipe is not None
+    except FirstspikeError:  # of another version
+        return False
+
+
+def record(run: Run, trainer: Trainer, epoch: int) -> None:
+    """Write what the layers do at the end of an epoch (0: before training)."""
+    net, path = trainer.model, run.folder / "diagnostics" / f"epoch-{epoch:03d}.json"
+    if not isinstance(net, Network):
+        return
+    path.parent.mkdir(exist_ok=True)
+    where = torch.linspace(0, len(trainer.train_set) - 1, min(SAMPLES, len(trainer.train_set))).long()
+    batch = next(iter(batches_of(trainer.train_set.subset(where), SAMPLES, trainer.place.device)))
+    with torch.random.fork_rng():
+        write_json(path, diagnose(net, batch, lambda output: trainer.loss(output, batch)))
+
+
+def diagnose(net: Network, batch: Batch, loss: Callable[[Any], torch.Tensor]) -> dict[str, Any]:
+    """Currents, gradients and firing times of each layer, as plain values."""
+    times = firing_times(net, batch.images)
+    gradients = weight_gradients(net, batch.images, loss)
+    layers = {}
+    for name, current in currents(net, batch.images).items():
+        sizes = gradients[name].abs().flatten()
+        moved = sizes[sizes > 0]
+        layers[name] = {
+            "variance": mean_variance(current),
+            "current": Distribution.of(current, -4.0, 4.0).as_dict(),
+            "gradient_rms": float(sizes.square().mean().sqrt()),
+            "gradient_zero": float((sizes == 0).float().mean()),
+            "gradient": Distribution.of(moved.log10(), -14.0, 2.0, bins=64).as_dict() if len(moved) else None,
+            "fired": times[name].tolist(),
+        }
+    return layers
+
+
+def diagnostics(run: Run, epoch: int) -> dict[str, Any]:
+    """What was recorded at the end of an epoch (negative: counted from the last)."""
+    found = sorted((run.folder / "diagnostics").glob("epoch-*.json"))
+    if not found:
+        raise FirstspikeError(f"{run.folder} has no diagnostics: make the run with `firstspike paper make`.")
+    path = found[epoch] if epoch < 0 else run.folder / "diagnostics" / f"epoch-{epoch:03d}.json"
+    values: dict[str, Any] = json.loads(path.read_text())
+    return values
+
+
+def accuracies(runs: Iterator[Run] | list[Run], measure: str = "strict") -> list[float]:
+    """A measure on the test set, of those runs that are finished."""
+    return [run.summary["test"][measure] for run in runs if run.summary]
