@@ -2,16 +2,12 @@
 
 import json
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 from firstspike.data import catalogue
-from firstspike.export.plain import Neurons, plain_layers
 from firstspike.export.source import Source
+from firstspike.measure import estimate, sites
 from firstspike.models import Network
-
-PICOJOULES = 0.9
-"""Of one 32-bit addition in 45 nm, the customary price of a synaptic operation."""
 
 
 def model_card(source: Source, target: str, loading: str, licence: str | None = None) -> str:
@@ -66,17 +62,18 @@ def _measures(net: Network, test: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "tied, silent", f"{test['tied']:.2f} %, {test['silent']:.2f} % of the samples"
     if "spikes" in test:
         yield "spikes", f"{test['spikes']:,.0f} a sample until the answer, all layers"
-    if operations := synaptic_operations(net, test.get("layer_spikes", {})):
-        energy = operations * PICOJOULES * 1e-6
-        yield (
-            "energy",
-            f"{energy:.3g} µJ a sample: {operations:,.0f} synaptic operations (each spike times its fan-out; not the "
-            f"first layer's, whose input is no spike under direct encoding) at {PICOJOULES} pJ",
-        )
+    if "layer_spikes" in test:
+        yield "energy", _energy(net, test)
 
 
-def synaptic_operations(net: Network, layer_spikes: dict[str, float]) -> float:
-    """Each spike times the synapses that it drives (away from the border), summed over the layers."""
-    neurons = [layer for layer in plain_layers(net) if isinstance(layer, Neurons)]
-    fan_out = {before.name: after.weight.size // after.weight.shape[1] for before, after in pairwise(neurons)}
-    return sum((count * fan_out.get(name, 0) for name, count in layer_spikes.items()), 0.0)
+def _energy(net: Network, test: dict[str, Any]) -> str:
+    """What `measure.estimate` says; runs of before synaptic operations were counted have the paper's E1 only."""
+    sops, first = test.get("sops"), test.get("input_operations") or 0.0
+    energy = estimate(sites(net), test["steps"], test["layer_spikes"], sops or 0.0, first)
+    by_formula = f"{energy.e1:.3g} µJ a sample by the paper's E1"
+    if sops is None:
+        return f"{by_formula} ({energy.hardware})"
+    counted = f"{sops:,.0f} synaptic operations" + (
+        f" and {first:,.0f} multiplications of the input" if first else ""
+    )
+    return f"{energy.operations:.3g} µJ a sample for {counted}; {by_formula} ({energy.hardware})"
