@@ -11,7 +11,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run a command; a mistake of the user's is one sentence on stderr and exit status 2."""
     from tyro.extras import SubcommandApp
 
-    from firstspike.cli import data, evaluate, export, paper, train
+    from firstspike.cli import classify, data, evaluate, export, paper, train
     from firstspike.cli.flags import registry
 
     try:
@@ -20,6 +20,7 @@ def main(args: Sequence[str] | None = None) -> None:
         app.command(name="train")(train.train_command(recipe))
         app.command(train.resume)
         app.command(train.recipes)
+        app.command(classify.classify)
         app.command(export.export)
         app.command(name="evaluate")(evaluate.evaluate_command)
         app.command(paper.app, name="paper", help="Make the paper's tables and figures.")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Answer:
     """The answers for a batch, each given at the sample's first output spike (or after T steps of silence)."""
 

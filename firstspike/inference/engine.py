@@ -103,6 +103,8 @@ class Engine:
 
     def prepare(self, images: Tensor) -> Any:
         """What the core reads: float32, contiguous, on the CPU, pooled where pooling comes first."""
+        if self._plain and images.dtype is torch.float32 and images.is_contiguous() and images.is_cpu:
+            return images.detach().numpy()
         images = images.detach().to("cpu", torch.float32)
         if not self._plain:
             lead = images.shape[: images.dim() - len(self.net.config.input_shape)]
@@ -122,22 +124,9 @@ class Engine:
             raise FirstspikeError(str(error)) from error
         if found is None:
             return None
-        label, steps, spikes, membrane, flags, layers = found
-        flag = torch.from_numpy(flags)
-        spike_times = {
-            name: torch.from_numpy(layer) for name, layer in zip(self.layers, layers, strict=False)
-        }
-        return Answer(
-            torch.from_numpy(label),
-            torch.from_numpy(steps),
-            (flag & 1).bool(),
-            (flag & 2).bool(),
-            torch.from_numpy(membrane),
-            torch.from_numpy(spikes),
-            self.layers,
-            spike_times if times else None,
-            self._name,
-        )
+        label, steps, tied, silent, membrane, spikes = map(torch.from_numpy, found[:6])
+        spike_times = dict(zip(self.layers, map(torch.from_numpy, found[6]), strict=True)) if times else None
+        return Answer(label, steps, tied, silent, membrane, spikes, self.layers, spike_times, self._name)
 
     def __repr__(self) -> str:
         config = self.net.config

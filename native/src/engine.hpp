@@ -48,7 +48,7 @@ class Buffer {
 
 struct Block {
     int32_t first;   // lane of its first output channel
-    int32_t nv;      // vectors of 16 channels
+    int32_t halves;  // vectors of 8 channels
     size_t weights;  // where its weights begin
 };
 

@@ -16,7 +16,9 @@ namespace firstspike::FS_ISA {
 namespace {
 
 typedef float f32v __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float f32h __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t i32v __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t i32h __attribute__((vector_size(32), aligned(4), may_alias));
 
 // As many positions at a time as leave the accumulators in registers.
 #if defined(__AVX512F__)
@@ -27,8 +29,8 @@ constexpr int kRegisters = 6;
 constexpr int kRegisters = 4;
 #endif
 
-constexpr int most(int nv) {
-    int positions = kRegisters / nv;
+constexpr int most(int halves) {
+    const int positions = kRegisters / ((halves + 1) / 2);
     return positions > 8 ? 8 : positions < 1 ? 1 : positions;
 }
 
@@ -36,30 +38,48 @@ constexpr int most(int nv) {
 
 // ---------------------------------------------------------------- int8 products of four inputs at a time
 
+#if defined(__AVX2__)
+inline i32h dot4(i32h acc, uint32_t counts, const int8_t* w) {
+    const __m256i rows = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w));
+    const __m256i c = _mm256_set1_epi32(static_cast<int>(counts));
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+    return (i32h)_mm256_dpbusd_epi32((__m256i)acc, c, rows);
+#else
+    // Counts are at most 127, so the pairs cannot saturate: see Model.
+    const __m256i sums = _mm256_madd_epi16(_mm256_maddubs_epi16(c, rows), _mm256_set1_epi16(1));
+    return (i32h)_mm256_add_epi32((__m256i)acc, sums);
+#endif
+}
+#endif
+
+inline int32_t dot4_lane(uint32_t counts, const int8_t* w) {
+    int32_t sum = 0;
+    for (size_t j = 0; j < 4; ++j) sum += static_cast<int32_t>((counts >> (8 * j)) & 255u) * w[j];
+    return sum;
+}
+
+#if !defined(__AVX2__)
+inline i32h dot4(i32h acc, uint32_t counts, const int8_t* w) {
+    for (int lane = 0; lane < 8; ++lane) acc[lane] += dot4_lane(counts, w + 4 * lane);
+    return acc;
+}
+#endif
+
 inline i32v dot4(i32v acc, uint32_t counts, const int8_t* w) {
 #if defined(__AVX512VNNI__) && defined(__AVX512F__)
-    __m512i rows = _mm512_loadu_si512(w);
+    const __m512i rows = _mm512_loadu_si512(w);
     return (i32v)_mm512_dpbusd_epi32((__m512i)acc, _mm512_set1_epi32(static_cast<int>(counts)), rows);
 #elif defined(__AVX2__)
-    const __m256i c = _mm256_set1_epi32(static_cast<int>(counts));
-    const __m256i ones = _mm256_set1_epi16(1);
     union {
         i32v whole;
-        __m256i half[2];
+        i32h half[2];
     } sum;
     sum.whole = acc;
-    for (int h = 0; h < 2; ++h) {
-        __m256i rows = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w + 32 * h));
-        // Counts are at most 127, so the pairs cannot saturate: see Model.
-        sum.half[h] = _mm256_add_epi32(sum.half[h], _mm256_madd_epi16(_mm256_maddubs_epi16(c, rows), ones));
-    }
+    sum.half[0] = dot4(sum.half[0], counts, w);
+    sum.half[1] = dot4(sum.half[1], counts, w + 32);
     return sum.whole;
 #else
-    for (int lane = 0; lane < kLanes; ++lane) {
-        int32_t sum = 0;
-        for (int j = 0; j < 4; ++j) sum += static_cast<int32_t>((counts >> (8 * j)) & 255u) * w[4 * lane + j];
-        acc[lane] += sum;
-    }
+    for (int lane = 0; lane < kLanes; ++lane) acc[lane] += dot4_lane(counts, w + 4 * lane);
     return acc;
 #endif
 }
@@ -74,98 +94,144 @@ inline uint32_t load_u32(const uint8_t* at) {
 
 struct F32 {
     using Vector = f32v;
+    using Half = f32h;
     using Scalar = float;
     using Weight = float;
     using Value = float;
-    static constexpr int row = kLanes;  // weights of one vector of outputs, for one event
+    static constexpr int fold = 1;  // inputs of one event
+    // Not a template: template arguments lose the alignment that these types allow.
     static inline f32v add(f32v acc, float value, const float* w) {
         return acc + value * *reinterpret_cast<const f32v*>(w);
+    }
+    static inline f32h add(f32h acc, float value, const float* w) {
+        return acc + value * *reinterpret_cast<const f32h*>(w);
     }
     static inline int inputs(const Grid& g) { return g.channels; }
 };
 
 struct I8 {
     using Vector = i32v;
+    using Half = i32h;
     using Scalar = int32_t;
     using Weight = int8_t;
     using Value = uint32_t;
-    static constexpr int row = 4 * kLanes;
+    static constexpr int fold = 4;
     static inline i32v add(i32v acc, uint32_t value, const int8_t* w) { return dot4(acc, value, w); }
+    static inline i32h add(i32h acc, uint32_t value, const int8_t* w) { return dot4(acc, value, w); }
     static inline int inputs(const Grid& g) { return g.groups; }
+};
+
+// The sums of one block of output channels, H vectors of 8: pairs of them as vectors of 16, and an odd one at the end.
+template <class K, int H>
+struct Sum {
+    static constexpr int full = H / 2;
+    static constexpr bool odd = H % 2;
+    static constexpr size_t row = static_cast<size_t>(H) * 8 * K::fold;  // weights of one event
+    typename K::Vector vector[full ? full : 1];
+    typename K::Half half;
+
+    inline void clear() {
+        FS_UNROLL
+        for (int v = 0; v < full; ++v) vector[v] = typename K::Vector{};
+        if constexpr (odd) half = typename K::Half{};
+    }
+    inline void load(const typename K::Scalar* from) {
+        FS_UNROLL
+        for (int v = 0; v < full; ++v) vector[v] = *reinterpret_cast<const typename K::Vector*>(from + v * kLanes);
+        if constexpr (odd) half = *reinterpret_cast<const typename K::Half*>(from + full * kLanes);
+    }
+    inline void store(typename K::Scalar* to) const {
+        FS_UNROLL
+        for (int v = 0; v < full; ++v) *reinterpret_cast<typename K::Vector*>(to + v * kLanes) = vector[v];
+        if constexpr (odd) *reinterpret_cast<typename K::Half*>(to + full * kLanes) = half;
+    }
+    inline void add(typename K::Value value, const typename K::Weight* w) {
+        FS_UNROLL
+        for (int v = 0; v < full; ++v) vector[v] = K::add(vector[v], value, w + v * kLanes * K::fold);
+        if constexpr (odd) half = K::add(half, value, w + full * kLanes * K::fold);
+    }
+    inline void add(const Sum& other) {
+        FS_UNROLL
+        for (int v = 0; v < full; ++v) vector[v] += other.vector[v];
+        if constexpr (odd) half += other.half;
+    }
 };
 
 // ---------------------------------------------------------------- gathering events
 
+template <class K, int H>
+inline void prefetch(const typename K::Weight* row) {
+    const char* at = reinterpret_cast<const char*>(row);
+    FS_UNROLL
+    for (size_t line = 0; line < Sum<K, H>::row * sizeof(typename K::Weight); line += 64) __builtin_prefetch(at + line);
+}
+
 // The events [from, to) of one kernel row into one output position.
-template <class K, int NV>
+template <class K, int H, bool Far>
 inline void gather_position(const typename K::Weight* w, const int32_t* offset, const typename K::Value* value,
-                            int32_t from, int32_t to, int32_t origin, typename K::Vector (&acc)[NV]) {
+                            int32_t from, int32_t to, int32_t origin, Sum<K, H>& sum) {
     // A product takes about four cycles: few vectors a row need several chains.
-    constexpr int chains = NV >= 4 ? 1 : NV >= 2 ? 2 : 4;
-    typename K::Vector more[chains][NV] = {};
+    constexpr int chains = H >= 8 ? 1 : H >= 3 ? 2 : 4;
+    constexpr int32_t ahead = 8;
+    Sum<K, H> more[chains];
+    FS_UNROLL
+    for (int j = 1; j < chains; ++j) more[j].clear();
+    const auto row = [&](int32_t e) { return w + static_cast<size_t>(offset[e] - origin) * Sum<K, H>::row; };
     int32_t e = from;
     for (; e + chains <= to; e += chains) {
-        FS_UNROLL
-        for (int j = 0; j < chains; ++j) {
-            const typename K::Weight* row = w + static_cast<size_t>(offset[e + j] - origin) * (NV * K::row);
+        if constexpr (Far) {
             FS_UNROLL
-            for (int v = 0; v < NV; ++v) {
-                auto& sum = j == 0 ? acc[v] : more[j][v];
-                sum = K::add(sum, value[e + j], row + v * K::row);
-            }
+            for (int j = 0; j < chains; ++j) prefetch<K, H>(row(e + j + ahead < to ? e + j + ahead : to - 1));
         }
-    }
-    for (; e < to; ++e) {
-        const typename K::Weight* row = w + static_cast<size_t>(offset[e] - origin) * (NV * K::row);
+        sum.add(value[e], row(e));
         FS_UNROLL
-        for (int v = 0; v < NV; ++v) acc[v] = K::add(acc[v], value[e], row + v * K::row);
+        for (int j = 1; j < chains; ++j) more[j].add(value[e + j], row(e + j));
     }
+    for (; e < to; ++e) sum.add(value[e], row(e));
     FS_UNROLL
-    for (int j = 1; j < chains; ++j) {
-        FS_UNROLL
-        for (int v = 0; v < NV; ++v) acc[v] += more[j][v];
-    }
+    for (int j = 1; j < chains; ++j) sum.add(more[j]);
 }
 
 // Kernel rows outermost when a block's weights exceed the first-level cache: one kernel row of them stays there.
 constexpr size_t kCacheBytes = 28 * 1024;
 
-template <class K, int NV>
+template <class K, int H>
 void gather(const Grid& g, const typename K::Weight* weights, const Events<typename K::Value>& events,
             typename K::Scalar* acc, bool fresh, int y0, int y1) {
-    using Vector = typename K::Vector;
     const int inputs = K::inputs(g);
-    const size_t row_weights = static_cast<size_t>(g.kw) * static_cast<size_t>(inputs) * (NV * K::row);
-    const bool split = g.kh > 1 && g.out_rows * g.out_cols > 1 &&
-                       static_cast<size_t>(g.kh) * row_weights * sizeof(typename K::Weight) > kCacheBytes;
+    const size_t row_weights = static_cast<size_t>(g.kw) * static_cast<size_t>(inputs) * Sum<K, H>::row;
+    if (g.out_rows * g.out_cols == 1) {  // a fully connected layer reads each weight once: fetch it in time
+        Sum<K, H> sum;
+        fresh ? sum.clear() : sum.load(acc);
+        for (int ky = 0; ky < g.kh; ++ky) {
+            const int32_t* start = events.start + static_cast<size_t>(ky) * (g.cols + 1);
+            gather_position<K, H, true>(weights + ky * row_weights, events.offset, events.value, start[0], start[g.kw],
+                                        0, sum);
+        }
+        sum.store(acc);
+        return;
+    }
+    const bool split =
+        g.kh > 1 && static_cast<size_t>(g.kh) * row_weights * sizeof(typename K::Weight) > kCacheBytes;
     const int passes = split ? g.kh : 1, height = split ? 1 : g.kh;
     for (int pass = 0; pass < passes; ++pass) {
         const bool set = fresh && pass == 0;
         for (int y = y0; y < y1; ++y) {
             typename K::Scalar* out = acc + static_cast<size_t>(y) * g.out_cols * g.stride;
             for (int x = 0; x < g.out_cols; ++x, out += g.stride) {
-                Vector sum[NV];
+                Sum<K, H> sum;
                 bool touched = set;
-                if (set) {
-                    FS_UNROLL
-                    for (int v = 0; v < NV; ++v) sum[v] = Vector{};
-                }
+                if (set) sum.clear();
                 for (int ky = pass; ky < pass + height; ++ky) {
                     const int32_t* start = events.start + static_cast<size_t>(y + ky) * (g.cols + 1) + x;
                     const int32_t from = start[0], to = start[g.kw];
                     if (from == to) continue;
-                    if (!touched) {
-                        touched = true;
-                        FS_UNROLL
-                        for (int v = 0; v < NV; ++v) sum[v] = reinterpret_cast<const Vector*>(out)[v];
-                    }
-                    gather_position<K, NV>(weights + ky * row_weights, events.offset, events.value, from, to,
-                                           x * inputs, sum);
+                    if (!touched) sum.load(out);
+                    touched = true;
+                    gather_position<K, H, false>(weights + ky * row_weights, events.offset, events.value, from, to,
+                                                 x * inputs, sum);
                 }
-                if (touched) {
-                    FS_UNROLL
-                    for (int v = 0; v < NV; ++v) reinterpret_cast<Vector*>(out)[v] = sum[v];
-                }
+                if (touched) sum.store(out);
             }
         }
     }
@@ -174,142 +240,97 @@ void gather(const Grid& g, const typename K::Weight* weights, const Events<typen
 // ---------------------------------------------------------------- dense products
 
 // P neighbouring output positions of one row. `input` is the first input value of the first position.
-template <int NV, int P>
-inline void tile_f32(const Grid& g, const float* w, const float* input, float* out, bool fresh) {
-    f32v acc[P][NV];
-    FS_UNROLL
-    for (int p = 0; p < P; ++p) {
-        FS_UNROLL
-        for (int v = 0; v < NV; ++v)
-            acc[p][v] = fresh ? f32v{} : reinterpret_cast<const f32v*>(out + static_cast<size_t>(p) * g.stride)[v];
-    }
-    const int span = g.kw * g.channels;  // neighbouring columns are contiguous
-    const size_t pitch = static_cast<size_t>(g.cols) * g.channels;
-    for (int ky = 0; ky < g.kh; ++ky, input += pitch) {
-        for (int j = 0; j < span; ++j, w += NV * kLanes) {
-            if constexpr (P <= NV) {
-                float value[P];
-                FS_UNROLL
-                for (int p = 0; p < P; ++p) value[p] = input[p * g.channels + j];
-                FS_UNROLL
-                for (int v = 0; v < NV; ++v) {
-                    const f32v row = reinterpret_cast<const f32v*>(w)[v];
-                    FS_UNROLL
-                    for (int p = 0; p < P; ++p) acc[p][v] += value[p] * row;
-                }
-            } else {
-                f32v row[NV];
-                FS_UNROLL
-                for (int v = 0; v < NV; ++v) row[v] = reinterpret_cast<const f32v*>(w)[v];
-                FS_UNROLL
-                for (int p = 0; p < P; ++p) {
-                    const float value = input[p * g.channels + j];
-                    FS_UNROLL
-                    for (int v = 0; v < NV; ++v) acc[p][v] += value * row[v];
-                }
-            }
-        }
-    }
-    FS_UNROLL
-    for (int p = 0; p < P; ++p) {
-        FS_UNROLL
-        for (int v = 0; v < NV; ++v) reinterpret_cast<f32v*>(out + static_cast<size_t>(p) * g.stride)[v] = acc[p][v];
-    }
-}
-
-template <int NV, int P>
-inline void tile_i8(const Grid& g, const int8_t* w, const uint8_t* input, int32_t* out, bool fresh) {
-    i32v acc[P][NV];
-    FS_UNROLL
-    for (int p = 0; p < P; ++p) {
-        FS_UNROLL
-        for (int v = 0; v < NV; ++v)
-            acc[p][v] = fresh ? i32v{} : reinterpret_cast<const i32v*>(out + static_cast<size_t>(p) * g.stride)[v];
-    }
-    const size_t pitch = static_cast<size_t>(g.cols) * g.cell;
-    for (int ky = 0; ky < g.kh; ++ky, input += pitch) {
-        for (int kx = 0; kx < g.kw; ++kx) {
-            const uint8_t* cell = input + static_cast<size_t>(kx) * g.cell;
-            for (int group = 0; group < g.groups; ++group, w += NV * 4 * kLanes) {
-                uint32_t value[P];
-                FS_UNROLL
-                for (int p = 0; p < P; ++p) value[p] = load_u32(cell + static_cast<size_t>(p) * g.cell + 4 * group);
-                FS_UNROLL
-                for (int p = 0; p < P; ++p) {
-                    FS_UNROLL
-                    for (int v = 0; v < NV; ++v) acc[p][v] = dot4(acc[p][v], value[p], w + v * 4 * kLanes);
-                }
-            }
-        }
-    }
-    FS_UNROLL
-    for (int p = 0; p < P; ++p) {
-        FS_UNROLL
-        for (int v = 0; v < NV; ++v) reinterpret_cast<i32v*>(out + static_cast<size_t>(p) * g.stride)[v] = acc[p][v];
-    }
-}
-
-template <class K, int NV, int P>
-inline void tile(const Grid& g, const typename K::Weight* w, const void* map, int y, int x,
-                 typename K::Scalar* acc, bool fresh) {
-    typename K::Scalar* out = acc + (static_cast<size_t>(y) * g.out_cols + x) * g.stride;
-    const size_t position = static_cast<size_t>(y) * g.cols + x;
-    if constexpr (K::row == kLanes)
-        tile_f32<NV, P>(g, w, static_cast<const float*>(map) + position * g.channels, out, fresh);
-    else
-        tile_i8<NV, P>(g, w, static_cast<const uint8_t*>(map) + position * g.cell, out, fresh);
-}
-
-template <class K, int NV, int P>
-inline int tiles(const Grid& g, const typename K::Weight* w, const void* map, int y, int x, typename K::Scalar* acc,
+template <class K, int H, int P>
+inline void tile(const Grid& g, const typename K::Weight* w, const void* map, int y, int x, typename K::Scalar* acc,
                  bool fresh) {
-    for (; x + P <= g.out_cols; x += P) tile<K, NV, P>(g, w, map, y, x, acc, fresh);
-    if constexpr (P > 1) return tiles<K, NV, P / 2>(g, w, map, y, x, acc, fresh);
-    return x;
+    typename K::Scalar* out = acc + (static_cast<size_t>(y) * g.out_cols + x) * g.stride;
+    Sum<K, H> sum[P];
+    FS_UNROLL
+    for (int p = 0; p < P; ++p) fresh ? sum[p].clear() : sum[p].load(out + static_cast<size_t>(p) * g.stride);
+    const size_t position = static_cast<size_t>(y) * g.cols + x;
+    if constexpr (K::fold == 1) {
+        const float* input = static_cast<const float*>(map) + position * g.channels;
+        const int span = g.kw * g.channels;  // neighbouring columns are contiguous
+        const size_t pitch = static_cast<size_t>(g.cols) * g.channels;
+        for (int ky = 0; ky < g.kh; ++ky, input += pitch)
+            for (int j = 0; j < span; ++j, w += Sum<K, H>::row) {
+                FS_UNROLL
+                for (int p = 0; p < P; ++p) sum[p].add(input[p * g.channels + j], w);
+            }
+    } else {
+        const uint8_t* input = static_cast<const uint8_t*>(map) + position * g.cell;
+        const size_t pitch = static_cast<size_t>(g.cols) * g.cell;
+        for (int ky = 0; ky < g.kh; ++ky, input += pitch)
+            for (int kx = 0; kx < g.kw; ++kx) {
+                const uint8_t* cell = input + static_cast<size_t>(kx) * g.cell;
+                for (int group = 0; group < g.groups; ++group, w += Sum<K, H>::row) {
+                    FS_UNROLL
+                    for (int p = 0; p < P; ++p)
+                        sum[p].add(load_u32(cell + static_cast<size_t>(p) * g.cell + 4 * group), w);
+                }
+            }
+    }
+    FS_UNROLL
+    for (int p = 0; p < P; ++p) sum[p].store(out + static_cast<size_t>(p) * g.stride);
 }
 
-template <class K, int NV>
+template <class K, int H, int P>
+inline void tiles(const Grid& g, const typename K::Weight* w, const void* map, int y, int x, typename K::Scalar* acc,
+                  bool fresh) {
+    for (; x + P <= g.out_cols; x += P) tile<K, H, P>(g, w, map, y, x, acc, fresh);
+    if constexpr (P > 1) tiles<K, H, P / 2>(g, w, map, y, x, acc, fresh);
+}
+
+template <class K, int H>
 void dense(const Grid& g, const typename K::Weight* w, const void* map, typename K::Scalar* acc, bool fresh, int y0,
            int y1) {
-    for (int y = y0; y < y1; ++y) tiles<K, NV, most(NV)>(g, w, map, y, 0, acc, fresh);
+    for (int y = y0; y < y1; ++y) tiles<K, H, most(H)>(g, w, map, y, 0, acc, fresh);
 }
 
-#define FS_BY_VECTORS(call)        \
-    switch (nv) {                  \
-        case 1: call(1); break;    \
-        case 2: call(2); break;    \
-        case 3: call(3); break;    \
-        case 4: call(4); break;    \
-        case 5: call(5); break;    \
-        case 6: call(6); break;    \
-        case 7: call(7); break;    \
-        default: call(8); break;   \
+#define FS_BY_HALVES(call)          \
+    switch (halves) {               \
+        case 1: call(1); break;     \
+        case 2: call(2); break;     \
+        case 3: call(3); break;     \
+        case 4: call(4); break;     \
+        case 5: call(5); break;     \
+        case 6: call(6); break;     \
+        case 7: call(7); break;     \
+        case 8: call(8); break;     \
+        case 9: call(9); break;     \
+        case 10: call(10); break;   \
+        case 11: call(11); break;   \
+        case 12: call(12); break;   \
+        case 13: call(13); break;   \
+        case 14: call(14); break;   \
+        case 15: call(15); break;   \
+        default: call(16); break;   \
     }
 
-void gather_f32(const Grid& g, const float* w, int nv, const Events<float>& events, float* acc, bool fresh, int y0,
+void gather_f32(const Grid& g, const float* w, int halves, const Events<float>& events, float* acc, bool fresh, int y0,
                 int y1) {
 #define FS_CALL(N) gather<F32, N>(g, w, events, acc, fresh, y0, y1)
-    FS_BY_VECTORS(FS_CALL)
+    FS_BY_HALVES(FS_CALL)
 #undef FS_CALL
 }
 
-void gather_i8(const Grid& g, const int8_t* w, int nv, const Events<uint32_t>& events, int32_t* acc, bool fresh,
+void gather_i8(const Grid& g, const int8_t* w, int halves, const Events<uint32_t>& events, int32_t* acc, bool fresh,
                int y0, int y1) {
 #define FS_CALL(N) gather<I8, N>(g, w, events, acc, fresh, y0, y1)
-    FS_BY_VECTORS(FS_CALL)
+    FS_BY_HALVES(FS_CALL)
 #undef FS_CALL
 }
 
-void dense_f32(const Grid& g, const float* w, int nv, const float* map, float* acc, bool fresh, int y0, int y1) {
+void dense_f32(const Grid& g, const float* w, int halves, const float* map, float* acc, bool fresh, int y0, int y1) {
 #define FS_CALL(N) dense<F32, N>(g, w, map, acc, fresh, y0, y1)
-    FS_BY_VECTORS(FS_CALL)
+    FS_BY_HALVES(FS_CALL)
 #undef FS_CALL
 }
 
-void dense_i8(const Grid& g, const int8_t* w, int nv, const uint8_t* counts, int32_t* acc, bool fresh, int y0,
+void dense_i8(const Grid& g, const int8_t* w, int halves, const uint8_t* counts, int32_t* acc, bool fresh, int y0,
               int y1) {
 #define FS_CALL(N) dense<I8, N>(g, w, counts, acc, fresh, y0, y1)
-    FS_BY_VECTORS(FS_CALL)
+    FS_BY_HALVES(FS_CALL)
 #undef FS_CALL
 }
 
@@ -439,32 +460,54 @@ inline uint32_t note(uint32_t mask, uint8_t* times, int t, int T, bool fresh) {
 #endif
 }
 
-inline void count(uint32_t mask, uint8_t* counts, bool saturate) {
+// Spikes of several neurons that count at one place.
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-    __m128i* at = reinterpret_cast<__m128i*>(counts);
-    const __mmask16 lanes = static_cast<__mmask16>(mask);
-    const __m128i before = _mm_loadu_si128(at), one = _mm_set1_epi8(1);
-    _mm_storeu_si128(at, saturate ? _mm_mask_mov_epi8(before, lanes, one) : _mm_mask_add_epi8(before, lanes, before, one));
-#else
-    for (int lane = 0; lane < kLanes; ++lane) {
-        const uint8_t one = (mask >> lane) & 1u;
-        counts[lane] = static_cast<uint8_t>(saturate ? counts[lane] | one : counts[lane] + one);
+struct Count {
+    __m128i sum = _mm_setzero_si128();
+    inline void add(uint32_t mask) { sum = _mm_mask_add_epi8(sum, static_cast<__mmask16>(mask), sum, _mm_set1_epi8(1)); }
+    inline void store(uint8_t* counts, bool saturate) const {
+        __m128i* at = reinterpret_cast<__m128i*>(counts);
+        const __m128i total = _mm_add_epi8(_mm_loadu_si128(at), sum);
+        _mm_storeu_si128(at, saturate ? _mm_min_epu8(total, _mm_set1_epi8(1)) : total);
     }
+};
+#else
+struct Count {
+    uint8_t sum[kLanes] = {};
+    inline void add(uint32_t mask) {
+        for (int lane = 0; lane < kLanes; ++lane) sum[lane] = static_cast<uint8_t>(sum[lane] + ((mask >> lane) & 1u));
+    }
+    inline void store(uint8_t* counts, bool saturate) const {
+        for (int lane = 0; lane < kLanes; ++lane) {
+            const uint8_t total = static_cast<uint8_t>(counts[lane] + sum[lane]);
+            counts[lane] = saturate && total ? 1 : total;
+        }
+    }
+};
 #endif
-}
 
 template <class Scalar>
 int64_t fire(int32_t positions, int32_t stride, const Scalar* acc, const Scalar* theta, uint8_t* times, int t, int T,
              bool fresh, const int32_t* target, uint8_t* counts, bool saturate) {
     int64_t spikes = 0;
-    for (int32_t position = 0; position < positions; ++position, acc += stride, times += stride) {
+    for (int32_t position = 0; position < positions;) {
+        // Neighbours that pooling brings together are counted together.
         const int32_t to = target ? target[position] : -1;
+        int32_t run = 1;
+        while (run < 255 && position + run < positions && target && target[position + run] == to) ++run;
         for (int lane = 0; lane < stride; lane += kLanes) {
-            const uint32_t fired = note(reaches(acc + lane, theta + lane), times + lane, t, T, fresh);
-            if (!fired) continue;
-            spikes += __builtin_popcount(fired);
-            if (to >= 0) count(fired, counts + to + lane, saturate);
+            Count count;
+            uint32_t any = 0;
+            for (int32_t r = 0; r < run; ++r) {
+                const size_t at = static_cast<size_t>(position + r) * stride + lane;
+                const uint32_t fired = note(reaches(acc + at, theta + lane), times + at, t, T, fresh);
+                any |= fired;
+                count.add(fired);
+                spikes += __builtin_popcount(fired);
+            }
+            if (any && to >= 0) count.store(counts + to + lane, saturate);
         }
+        position += run;
     }
     return spikes;
 }

@@ -4,8 +4,8 @@
 // kernel of kh x kw positions, stride 1. Padding is part of the input grid. A fully connected layer is the case of
 // one row whose kernel covers all of it. Outputs are channels-last, `stride` lanes a position, padded to 16.
 //
-// Weights are packed by blocks of nv * 16 output channels: [block][kh][kw][channel][nv * 16] in float32, and
-// [block][kh][kw][channel / 4][nv * 16][4] in int8, so that one spike adds one contiguous row.
+// Weights are packed by blocks of halves * 8 output channels: [block][kh][kw][channel][halves * 8] in float32, and
+// [block][kh][kw][channel / 4][halves * 8][4] in int8, so that one spike adds one contiguous row.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace firstspike {
 
 constexpr int kLanes = 16;
-constexpr int kMaxVectors = 8;
+constexpr int kHalf = 8;
 
 struct Grid {
     int32_t rows, cols, channels;
@@ -37,13 +37,13 @@ struct Kernels {
     const char* name;
 
     // acc (+)= the layer's current, for output rows y0 to y1 and one block of output channels. `fresh`: acc = current.
-    void (*gather_f32)(const Grid&, const float* weights, int nv, const Events<float>&, float* acc, bool fresh, int y0,
+    void (*gather_f32)(const Grid&, const float* weights, int halves, const Events<float>&, float* acc, bool fresh, int y0,
                        int y1);
-    void (*dense_f32)(const Grid&, const float* weights, int nv, const float* map, float* acc, bool fresh, int y0,
+    void (*dense_f32)(const Grid&, const float* weights, int halves, const float* map, float* acc, bool fresh, int y0,
                       int y1);
-    void (*gather_i8)(const Grid&, const int8_t* weights, int nv, const Events<uint32_t>&, int32_t* acc, bool fresh,
+    void (*gather_i8)(const Grid&, const int8_t* weights, int halves, const Events<uint32_t>&, int32_t* acc, bool fresh,
                       int y0, int y1);
-    void (*dense_i8)(const Grid&, const int8_t* weights, int nv, const uint8_t* counts, int32_t* acc, bool fresh,
+    void (*dense_i8)(const Grid&, const int8_t* weights, int halves, const uint8_t* counts, int32_t* acc, bool fresh,
                      int y0, int y1);
 
     // Lists of what is not zero; each returns the number of events. Room for 16 more than there can be is needed.

@@ -37,7 +37,7 @@ template class Buffer<uint32_t>;
 namespace {
 
 constexpr int64_t kMostValues = int64_t{1} << 30;
-constexpr int kConvVectors = 4;
+constexpr int kConvVectors = 4, kLinearVectors = 8;
 
 [[noreturn]] void refuse(size_t layer, const std::string& what) {
     throw std::invalid_argument("layer " + std::to_string(layer + 1) + ": " + what);
@@ -85,17 +85,20 @@ void check(const LayerSpec& spec, size_t index, int T) {
         refuse(index, "its sums could exceed 32 bits; use float32 weights");
 }
 
-// Blocks of output channels; a convolution's are narrower, because several positions share the registers.
-std::vector<Block> cut(int32_t stride, bool linear, size_t row_weights) {
+// Blocks of output channels; a convolution's are narrower, because several positions share the registers. `taps`:
+// weights of one output channel.
+std::vector<Block> cut(int32_t outputs, bool linear, size_t taps) {
     std::vector<Block> blocks;
-    const int32_t vectors = stride / kLanes, most = linear ? kMaxVectors : kConvVectors;
+    const int32_t halves = (outputs + kHalf - 1) / kHalf, vectors = (halves + 1) / 2;
+    const int32_t most = linear ? kLinearVectors : kConvVectors;
     const int32_t count = (vectors + most - 1) / most;
     size_t weights = 0;
     for (int32_t block = 0, first = 0; block < count; ++block) {
-        const int32_t nv = vectors / count + (block < vectors % count ? 1 : 0);
-        blocks.push_back({first * kLanes, nv, weights});
-        first += nv;
-        weights += row_weights * static_cast<size_t>(nv);
+        const int32_t wanted = 2 * (vectors / count + (block < vectors % count ? 1 : 0));
+        const int32_t width = std::min(wanted, halves - first);
+        blocks.push_back({first * kHalf, width, weights});
+        first += width;
+        weights += taps * static_cast<size_t>(width * kHalf);
     }
     return blocks;
 }
@@ -104,16 +107,16 @@ void pack(const LayerSpec& spec, Layer& layer) {
     const Grid& g = layer.grid;
     const int32_t kh = spec.kernel ? spec.kernel : spec.height, kw = spec.kernel ? spec.kernel : spec.width;
     const int32_t inputs = layer.is_int8 ? g.groups : g.channels;
-    const size_t row = static_cast<size_t>(kLanes) * (layer.is_int8 ? 4 : 1);
-    const size_t rows = static_cast<size_t>(kh) * kw * inputs;
-    layer.blocks = cut(g.stride, layer.linear, rows * row);
-    const size_t total = rows * row * static_cast<size_t>(g.stride / kLanes);
+    const size_t fold = layer.is_int8 ? 4 : 1, taps = static_cast<size_t>(kh) * kw * inputs * fold;
+    layer.blocks = cut(spec.outputs, layer.linear, taps);
+    const size_t total = taps * static_cast<size_t>(g.stride);
     if (layer.is_int8)
         layer.weights_i8 = Buffer<int8_t>(total);
     else
         layer.weights_f32 = Buffer<float>(total);
     for (const Block& block : layer.blocks) {
-        const int32_t end = std::min(block.first + block.nv * kLanes, spec.outputs);
+        const size_t row = static_cast<size_t>(block.halves * kHalf) * fold;
+        const int32_t end = std::min(block.first + block.halves * kHalf, spec.outputs);
         for (int32_t out = block.first; out < end; ++out)
             for (int32_t c = 0; c < spec.channels; ++c)
                 for (int32_t y = 0; y < kh; ++y)
@@ -122,10 +125,10 @@ void pack(const LayerSpec& spec, Layer& layer) {
                         const size_t tap = static_cast<size_t>(y) * kw + x;
                         const size_t lane = static_cast<size_t>(out - block.first);
                         if (layer.is_int8) {
-                            const size_t at = (tap * inputs + c / 4) * block.nv * row + lane * 4 + c % 4;
+                            const size_t at = (tap * inputs + c / 4) * row + lane * 4 + c % 4;
                             layer.weights_i8.data()[block.weights + at] = spec.weights_i8[from];
                         } else {
-                            const size_t at = (tap * inputs + c) * block.nv * row + lane;
+                            const size_t at = (tap * inputs + c) * row + lane;
                             layer.weights_f32.data()[block.weights + at] = spec.weights_f32[from];
                         }
                     }

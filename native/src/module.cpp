@@ -82,39 +82,47 @@ Ties ties_of(bool potential) { return potential ? Ties::potential : Ties::strict
             : "Sample " + number + " has values that latency coding cannot take: it needs pixels in [0, 1].");
 }
 
-nb::tuple results(const Model& model, size_t batch, bool want_times, int64_t** label, int64_t** steps, int64_t** spikes,
-                  float** membrane, uint8_t** flags, std::vector<uint8_t*>& times) {
-    nb::list layers;
-    for (size_t index = 0; want_times && index < model.layers.size(); ++index) {
-        const Layer& layer = model.layers[index];
-        uint8_t* data = nullptr;
-        std::vector<size_t> shape{batch, static_cast<size_t>(layer.outputs)};
-        if (!layer.linear) {
-            shape.push_back(static_cast<size_t>(layer.out_height));
-            shape.push_back(static_cast<size_t>(layer.out_width));
-        }
-        layers.append(array<uint8_t>(shape, &data));
-        times.push_back(data);
-    }
-    return nb::make_tuple(array<int64_t>({batch}, label), array<int64_t>({batch}, steps),
-                          array<int64_t>({batch, model.layers.size()}, spikes),
-                          array<float>({batch, static_cast<size_t>(model.classes)}, membrane),
-                          array<uint8_t>({batch}, flags), layers);
-}
+// The arrays that an answer is made of, for a batch.
+struct Results {
+    int64_t *label, *steps, *spikes;
+    float* membrane;
+    bool *tied, *silent;
+    std::vector<uint8_t*> times;
+    nb::tuple arrays;
 
-void report(const Run& run, const Model& model, const Answer& answer, size_t sample, int64_t* label, int64_t* steps,
-            int64_t* spikes, float* membrane, uint8_t* flags, const std::vector<uint8_t*>& times) {
-    label[sample] = answer.label;
-    steps[sample] = answer.steps;
-    flags[sample] = static_cast<uint8_t>((answer.tied ? 1 : 0) | (answer.silent ? 2 : 0));
-    run.spikes(spikes + sample * model.layers.size());
-    run.membrane(membrane + sample * static_cast<size_t>(model.classes));
-    for (size_t index = 0; index < times.size(); ++index) {
-        const Layer& layer = model.layers[index];
-        const size_t neurons = static_cast<size_t>(layer.outputs) * static_cast<size_t>(layer.positions());
-        run.times(index, times[index] + sample * neurons);
+    Results(const Model& model, size_t batch, bool want_times) {
+        nb::list layers;
+        for (size_t index = 0; want_times && index < model.layers.size(); ++index) {
+            const Layer& layer = model.layers[index];
+            std::vector<size_t> shape{batch, static_cast<size_t>(layer.outputs)};
+            if (!layer.linear) {
+                shape.push_back(static_cast<size_t>(layer.out_height));
+                shape.push_back(static_cast<size_t>(layer.out_width));
+            }
+            uint8_t* data = nullptr;
+            layers.append(array<uint8_t>(shape, &data));
+            times.push_back(data);
+        }
+        arrays = nb::make_tuple(array<int64_t>({batch}, &label), array<int64_t>({batch}, &steps),
+                                array<bool>({batch}, &tied), array<bool>({batch}, &silent),
+                                array<float>({batch, static_cast<size_t>(model.classes)}, &membrane),
+                                array<int64_t>({batch, model.layers.size()}, &spikes), layers);
     }
-}
+
+    void take(const Run& run, const Model& model, const Answer& answer, size_t sample) {
+        label[sample] = answer.label;
+        steps[sample] = answer.steps;
+        tied[sample] = answer.tied;
+        silent[sample] = answer.silent;
+        run.spikes(spikes + sample * model.layers.size());
+        run.membrane(membrane + sample * static_cast<size_t>(model.classes));
+        for (size_t index = 0; index < times.size(); ++index) {
+            const Layer& layer = model.layers[index];
+            const size_t neurons = static_cast<size_t>(layer.outputs) * static_cast<size_t>(layer.positions());
+            run.times(index, times[index] + sample * neurons);
+        }
+    }
+};
 
 // A model with threads of its own, and for each thread the memory of one run. One call at a time.
 class Core {
@@ -139,11 +147,7 @@ class Core {
         for (size_t axis = 0; fits && axis < 3; ++axis) fits = images.shape(lead + axis) == wanted[axis];
         if (!fits) throw std::invalid_argument("the images have another shape than the model takes");
         const size_t batch = images.shape(lead - 1);
-        int64_t *label, *steps, *spikes;
-        float* membrane;
-        uint8_t* flags;
-        std::vector<uint8_t*> times;
-        nb::tuple answer = results(*model_, batch, want_times, &label, &steps, &spikes, &membrane, &flags, times);
+        Results results(*model_, batch, want_times);
         const float* data = images.data();
         const size_t size = model_->image_size();
         std::atomic<int64_t> bad{-1};
@@ -159,7 +163,7 @@ class Core {
                     why.store(input);
                     return;
                 }
-                report(run, *model_, found, sample, label, steps, spikes, membrane, flags, times);
+                results.take(run, *model_, found, sample);
             };
             if (batch == 1 || workers_->size() == 1) {
                 for (size_t sample = 0; sample < batch; ++sample) one(*first_, sample);
@@ -172,7 +176,7 @@ class Core {
             }
         }
         if (bad.load() >= 0) refuse(why.load(), bad.load());
-        return answer;
+        return results.arrays;
     }
 
     std::string isa() const { return model_->kernels->name; }
@@ -211,14 +215,10 @@ class Stream {
             refuse(input, 0);
         }
         if (!fired && run_.steps_done() < model_->T) return nb::none();
-        int64_t *label, *steps, *spikes;
-        float* membrane;
-        uint8_t* flags;
-        std::vector<uint8_t*> times;
-        nb::tuple answer = results(*model_, 1, want_times, &label, &steps, &spikes, &membrane, &flags, times);
-        report(run_, *model_, run_.decide(ties_of(potential)), 0, label, steps, spikes, membrane, flags, times);
+        Results results(*model_, 1, want_times);
+        results.take(run_, *model_, run_.decide(ties_of(potential)), 0);
         run_.begin();
-        return answer;
+        return results.arrays;
     }
 
     int steps_done() const { return run_.steps_done(); }

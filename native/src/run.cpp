@@ -9,7 +9,7 @@ namespace firstspike {
 namespace {
 
 // Above this share of inputs that are not zero, the dense product over several positions is faster.
-constexpr double kDenseF32 = 0.5, kDenseI8 = 0.7;
+constexpr double kDenseF32 = 0.5, kDenseI8 = 0.5;
 // Products below which a layer is not worth waking other threads for.
 constexpr double kShareWork = 1.5e6;
 
@@ -130,6 +130,16 @@ void Run::integrate_analog(size_t index, bool fresh) {
     const float* map = state.map.data();
     float* acc = state.acc_f32.data();
     const float* weights = layer.weights_f32.data();
+    const int32_t size = g.rows * g.cols * g.channels;
+    int32_t active = 0;
+    for (int32_t at = 0; at < size; ++at) active += map[at] != 0;
+    const double work = static_cast<double>(size) * g.kh * g.kw * layer.outputs;
+    if (!layer.linear && active > kDenseF32 * size) {
+        share(layer, work, [&](const Block& b, int32_t y0, int32_t y1) {
+            k.dense_f32(g, weights + b.weights, b.halves, map, acc + b.first, fresh, y0, y1);
+        });
+        return;
+    }
     int32_t n = 0;
     int32_t* start = state.start.data();
     for (int32_t row = 0; row < g.rows; ++row) {
@@ -143,17 +153,9 @@ void Run::integrate_analog(size_t index, bool fresh) {
         }
         *start++ = n;
     }
-    const double inputs = static_cast<double>(g.rows) * g.cols * g.channels;
-    const double work = inputs * g.kh * g.kw * layer.outputs;
-    if (!layer.linear && n > kDenseF32 * inputs) {
-        share(layer, work, [&](const Block& b, int32_t y0, int32_t y1) {
-            k.dense_f32(g, weights + b.weights, b.nv, state.map.data(), acc + b.first, fresh, y0, y1);
-        });
-        return;
-    }
     const Events<float> events{state.offset.data(), state.value_f32.data(), state.start.data()};
-    share(layer, work * n / inputs, [&](const Block& b, int32_t y0, int32_t y1) {
-        k.gather_f32(g, weights + b.weights, b.nv, events, acc + b.first, fresh, y0, y1);
+    share(layer, static_cast<double>(n) * g.kh * g.kw * layer.outputs, [&](const Block& b, int32_t y0, int32_t y1) {
+        k.gather_f32(g, weights + b.weights, b.halves, events, acc + b.first, fresh, y0, y1);
     });
 }
 
@@ -178,12 +180,12 @@ void Run::integrate_counts(size_t index, bool fresh) {
             k.list_i8(g, counts, state.offset.data(), state.value_i8.data(), state.start.data());
         if (!layer.linear && n > kDenseI8 * cells * g.groups) {
             share(layer, cells * g.groups * taps, [&](const Block& b, int32_t y0, int32_t y1) {
-                k.dense_i8(g, weights + b.weights, b.nv, counts, acc + b.first, fresh, y0, y1);
+                k.dense_i8(g, weights + b.weights, b.halves, counts, acc + b.first, fresh, y0, y1);
             });
         } else {
             const Events<uint32_t> events{state.offset.data(), state.value_i8.data(), state.start.data()};
             share(layer, n * taps, [&](const Block& b, int32_t y0, int32_t y1) {
-                k.gather_i8(g, weights + b.weights, b.nv, events, acc + b.first, fresh, y0, y1);
+                k.gather_i8(g, weights + b.weights, b.halves, events, acc + b.first, fresh, y0, y1);
             });
         }
     } else {
@@ -194,12 +196,12 @@ void Run::integrate_counts(size_t index, bool fresh) {
         if (!layer.linear && n > kDenseF32 * cells * g.channels) {
             k.widen(g, counts, state.map.data());
             share(layer, cells * g.channels * taps, [&](const Block& b, int32_t y0, int32_t y1) {
-                k.dense_f32(g, weights + b.weights, b.nv, state.map.data(), acc + b.first, fresh, y0, y1);
+                k.dense_f32(g, weights + b.weights, b.halves, state.map.data(), acc + b.first, fresh, y0, y1);
             });
         } else {
             const Events<float> events{state.offset.data(), state.value_f32.data(), state.start.data()};
             share(layer, n * taps, [&](const Block& b, int32_t y0, int32_t y1) {
-                k.gather_f32(g, weights + b.weights, b.nv, events, acc + b.first, fresh, y0, y1);
+                k.gather_f32(g, weights + b.weights, b.halves, events, acc + b.first, fresh, y0, y1);
             });
         }
     }

@@ -1,0 +1,78 @@
+"""Pictures for a network: image files, and samples of a data set by their index."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from firstspike.data import load
+from firstspike.errors import FirstspikeError
+from firstspike.models import Network
+
+
+class Picture(NamedTuple):
+    """Something to classify."""
+
+    name: str
+    values: Tensor
+    """A batch of one, as the network takes it."""
+    truth: int | None = None
+    """Its label, where it is known."""
+    classes: tuple[str, ...] = ()
+    """The names of its data set's classes."""
+
+
+def read_picture(net: Network, source: str, resize: bool = False) -> Picture:
+    """An image file, or `DATASET:INDEX` (of the test split) or `DATASET:SPLIT:INDEX`."""
+    if not Path(source).exists() and ":" in source:
+        return _from_dataset(net, source)
+    if net.config.encoding == "frames":
+        raise FirstspikeError(
+            f"This network takes event frames, not the picture {source}: give DATASET:INDEX, like dvs-gesture:0."
+        )
+    return Picture(source, _from_file(net, Path(source), resize))
+
+
+def _from_dataset(net: Network, source: str) -> Picture:
+    name, *split, index = source.split(":")
+    split = split or ["test"]
+    if len(split) > 1 or split[0] not in ("train", "test") or not index.isdecimal():
+        raise FirstspikeError(
+            f"{source!r} is neither a file nor DATASET:INDEX: write for example fashion-mnist-sample:test:3."
+        )
+    events = net.config.encoding == "frames"
+    dataset = load(name, "train" if split[0] == "train" else "test", T=net.T if events else None)
+    number = int(index)
+    if number >= len(dataset):
+        raise FirstspikeError(f"{source}: there are {len(dataset):,} samples, numbered from 0.")
+    values = dataset.images[number].float()
+    values = values[:, None] if dataset.is_events else values[None] / 255
+    return Picture(source, values, int(dataset.labels[number]), dataset.classes)
+
+
+def _from_file(net: Network, path: Path, resize: bool) -> Tensor:
+    shape = net.config.input_shape
+    if len(shape) != 3 or shape[0] not in (1, 3):
+        raise FirstspikeError(f"This network takes input of shape {shape}, which a picture file cannot give.")
+    channels, height, width = shape
+    try:
+        with Image.open(path) as opened:
+            picture = ImageOps.exif_transpose(opened).convert("L" if channels == 1 else "RGB")
+    except FileNotFoundError as error:
+        raise FirstspikeError(
+            f"There is no file {path}: give image files, or samples as DATASET:INDEX."
+        ) from error
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise FirstspikeError(f"{path} cannot be read as a picture: {error}.") from error
+    if picture.size != (width, height):
+        if not resize:
+            raise FirstspikeError(
+                f"{path} is {picture.width} x {picture.height} pixels, but the network takes {width} x {height}: "
+                "cut it to size, or let --resize do so."
+            )
+        picture = ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR)
+    pixels = torch.from_numpy(np.array(picture)).float() / 255
+    return pixels[None, None] if channels == 1 else pixels.permute(2, 0, 1)[None].contiguous()
