@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-from firstspike import functional, nn
+from firstspike import export, functional, nn
 from firstspike.errors import FirstspikeError
 from firstspike.inference import Answer, Engine, Stream, infer
 from firstspike.models import ZOO, Network, NetworkConfig, build, load, one_spike_check, pretrained, save
@@ -24,6 +24,7 @@ __all__ = [
     "Stream",
     "__version__",
     "build",
+    "export",
     "fit",
     "functional",
     "get_recipe",
