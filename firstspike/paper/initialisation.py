@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from firstspike.data import load
+from firstspike import measure
+from firstspike.data import Batch, load
 from firstspike.functional.decoding import temporal_weighting, temporal_weights
+from firstspike.measure.distributions import mean_variance
 from firstspike.measure.evaluate import batches_of
 from firstspike.measure.plots import COLOURS, panels
 from firstspike.models import Network, build
@@ -38,18 +40,34 @@ def fresh(init: str, architecture: str, T: int = 8, pooling: str = "average") ->
         )
 
 
-def looked_at(architecture: str) -> dict[str, dict[str, Any]]:
-    """Currents and gradients of fresh networks by initialisation, on images of the shipped sample."""
+def some_images() -> Batch:
+    """Images of the shipped sample, the same ones every time."""
     dataset = load("fashion-mnist-sample", "train")
     images = dataset.subset(torch.linspace(0, len(dataset) - 1, SAMPLES).long())
-    batch = next(iter(batches_of(images, SAMPLES, "cpu")))
-    weights = temporal_weights(8)
+    return next(iter(batches_of(images, SAMPLES, "cpu")))
+
+
+def looked_at(architecture: str) -> dict[str, dict[str, Any]]:
+    """Currents and gradients of fresh networks, by initialisation."""
+    batch, weights = some_images(), temporal_weights(8)
 
     def loss(output: Output) -> torch.Tensor:
         target = torch.nn.functional.one_hot(batch.labels, 10)
         return (temporal_weighting(output.spikes, weights) - target).square().sum(1).mean()
 
     return {init: diagnose(fresh(init, architecture), batch, loss) for init in INITS}
+
+
+def unforced(architecture: str) -> dict[str, list[float]]:
+    """Variance of the current by layer in inference, where no neuron is made to fire."""
+    images = some_images().images
+    return {
+        init: [
+            mean_variance(current)
+            for current in measure.currents(fresh(init, architecture), images, False).values()
+        ]
+        for init in INITS
+    }
 
 
 def _curve(axes: Any, histogram: dict[str, Any], **style: Any) -> None:
@@ -79,7 +97,7 @@ def _legend_beside(panel: Any) -> None:
 
 def currents(runs: Runs, context: Context) -> Made:
     """Distribution and variance of the current in each layer of a fresh network, under both initialisations."""
-    found = looked_at(DEEP)
+    found, silent = looked_at(DEEP), unforced(DEEP)
     drawn, axes = panels(1, 3, 12.0, 3.0)
     for panel, (init, name) in zip(axes, INITS.items(), strict=False):
         layers = found[init]
@@ -90,19 +108,24 @@ def currents(runs: Runs, context: Context) -> Made:
     rows: list[tuple[Cell, ...]] = []
     for colour, marker, (init, name) in zip(COLOURS, "os", INITS.items(), strict=False):
         variances = [at["variance"] for at in found[init].values()]
-        axes[2].semilogy(range(1, len(variances) + 1), variances, color=colour, marker=marker, label=name)
+        style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4}
+        axes[2].semilogy(range(1, len(variances) + 1), variances, label=name, **style)
+        shown = [max(value, 1e-6) for value in silent[init]]
+        axes[2].semilogy(range(1, len(shown) + 1), shown, "--", label=f"{name}, none forced", **style)
     axes[2].axhline(1 / 24, color=COLOURS[0], linestyle=":", linewidth=1)
-    axes[2].text(len(found["ettfs"]), 1 / 24 * 0.62, "1 / (3 T)", color=COLOURS[0], ha="right")
+    axes[2].text(len(found["ettfs"]), 1 / 24 * 1.3, "1 / (3 T)", color=COLOURS[0], ha="right")
     axes[2].axhline(1, color=COLOURS[1], linestyle=":", linewidth=1)
     axes[2].set(
         xlabel="layer", ylabel="variance of X, mean over the steps", title="by layer", ylim=(0.02, 20)
     )
     axes[2].legend(frameon=False)
-    for layer in found["ettfs"]:
-        rows.append((layer, *(found[init][layer]["variance"] for init in INITS)))
-    table = Table(
-        ("layer", *INITS.values()), rows, ("Variance of the current, mean over T = 8 steps; fresh network.",)
-    )
+    for number, layer in enumerate(found["ettfs"]):
+        forced = (found[init][layer]["variance"] for init in INITS)
+        rows.append((layer, *forced, *(silent[init][number] for init in INITS)))
+    headings = ("layer", *INITS.values(), *(f"{name}, none forced" for name in INITS.values()))
+    note = "Variance of the current, mean over T = 8 steps, in a fresh network: as in training, where neurons are "
+    note += "forced to fire at the last step, and as in inference, where none is."
+    table = Table(headings, rows, (note,))
     deep = {init: [at["variance"] for at in found[init].values()][2:] for init in INITS}
     claims = (
         Claim(
@@ -112,14 +135,21 @@ def currents(runs: Runs, context: Context) -> Made:
             f"{min(deep['kaiming']):.3f} to {max(deep['kaiming']):.3f} under Kaiming.",
         ),
         Claim(
-            "Under Kaiming the variance goes on falling from layer to layer.",
+            "Under Kaiming the variance goes on falling from layer to layer, in training.",
             deep["kaiming"][-1] < 0.5 * deep["kaiming"][0],
-            f"From {deep['kaiming'][0]:.3f} in the third layer to {deep['kaiming'][-1]:.3f} in the last: it is small "
-            "from the first dense layer on; since the last step is forced, it cannot fall below 1 / (3 T).",
+            f"From {deep['kaiming'][0]:.3f} in the third layer to {deep['kaiming'][-1]:.3f} in the last: small from "
+            "the second layer on, and no smaller, since all that have not fired are forced to.",
+        ),
+        Claim(
+            "Where no neuron is forced, Kaiming's signal dies out with depth and ETTFS-init's does not.",
+            silent["kaiming"][-1] < 1e-3 * silent["kaiming"][1]
+            and silent["ettfs"][-1] > 0.1 * silent["ettfs"][1],
+            f"Variance in the second and the last layer: {silent['kaiming'][1]:.2g} and {silent['kaiming'][-1]:.2g} "
+            f"under Kaiming, {silent['ettfs'][1]:.2g} and {silent['ettfs'][-1]:.2g} under ETTFS-init.",
         ),
         pooling_claim(),
     )
-    return Made(table, drawn, claims, {"layers": _variances(found)})
+    return Made(table, drawn, claims, {"forced": _variances(found), "unforced": silent})
 
 
 def _variances(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
