@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from _gpu import captured, measure
 
-from firstspike.kernels import neuron_ops, weight
+from firstspike.kernels import neuron_ops, pooled_ops, weight
 
 FRAMES, BATCH = 7, 128
 CALLS = 5
@@ -19,6 +19,9 @@ def kernel_rows(copy_tb_s: float) -> list[dict[str, Any]]:
     for name, steps in (
         ("amos, 256 x 32 x 32", amos_steps(constant=False)),
         ("amos, 256 x 32 x 32, constant current", amos_steps(constant=True)),
+        ("amos pooled, 256 x 32 x 32", pooled_steps(32, contiguous=False)),
+        ("amos pooled, 256 x 16 x 16, contiguous", pooled_steps(16, contiguous=True)),
+        ("avg_pool, 256 x 32 x 32", pool_steps()),
         ("normalise_weight, 4096 x 16384", weight_steps(4096, 16384)),
     ):
         for direction, (step, size) in steps.items():
@@ -57,6 +60,51 @@ def amos_steps(constant: bool) -> dict[str, tuple[Callable[[], object], int]]:
             neurons * (4 * frames + 2 * FRAMES + 1),
         ),
     }
+
+
+def pooled_steps(size: int, contiguous: bool) -> dict[str, tuple[Callable[[], object], int]]:
+    """Forward reads the current and writes a quarter of it; backward reads both and writes the gradient."""
+    current = torch.randn(FRAMES, BATCH, size, size, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
+    options = (None, 1.0, False, None, "atan", 2.0, torch.zeros(256, device="cuda"), 2)
+    grad = torch.randn_like(pooled_ops.amos_pooled(current, FRAMES, *options, contiguous))
+    return {
+        "forward": (
+            lambda: pooled_ops.amos_pooled(current, FRAMES, *options, contiguous),
+            2 * (current.numel() + grad.numel()),
+        ),
+        "backward": (
+            lambda: pooled_ops.amos_pooled_backward(grad, current, *options, False, True),
+            2 * (2 * current.numel() + grad.numel()),
+        ),
+    }
+
+
+def pool_steps() -> dict[str, tuple[Callable[[], object], int]]:
+    """Pooling alone: a quarter is written, or read."""
+    frames = torch.randn(FRAMES, BATCH, 32, 32, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
+    grad = torch.randn_like(pooled_ops.avg_pool(frames, 2, False))
+    size = 2 * (frames.numel() + grad.numel())
+    shape = list(frames.shape)
+    return {
+        "forward": (lambda: pooled_ops.avg_pool(frames, 2, False), size),
+        "backward": (lambda: pooled_ops.avg_pool_backward(grad, shape, 2, True), size),
+    }
+
+
+def program_rows() -> list[dict[str, Any]]:
+    """The neuron's backward over the number of programs that leave partial sums: which is best?"""
+    rows = []
+    before = neuron_ops.PROGRAMS
+    for programs in (1056, 2112, 4096, 8192, 16384):
+        neuron_ops.PROGRAMS = programs
+        plain, pooled = (
+            measure(captured(steps["backward"][0], CALLS))["ms"] / CALLS
+            for steps in (amos_steps(constant=False), pooled_steps(32, contiguous=False))
+        )
+        rows.append({"programs": programs, "plain_ms": round(plain, 4), "pooled_ms": round(pooled, 4)})
+        print(f"backward with {programs} programs: {plain:.3f} ms, pooled {pooled:.3f} ms")
+    neuron_ops.PROGRAMS = before
+    return rows
 
 
 def weight_steps(rows: int, inputs: int) -> dict[str, tuple[Callable[[], object], int]]:

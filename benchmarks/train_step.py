@@ -15,8 +15,9 @@ import _floor
 import _peers
 import torch
 import torch.nn.functional as F
+from _epoch import epoch_rows
 from _gpu import captured, ceilings, row, write
-from _kernels import kernel_rows
+from _kernels import kernel_rows, program_rows
 
 import firstspike
 from firstspike import functional
@@ -28,11 +29,11 @@ BATCHES = (32, 64, 128, 256, 512, 1024)
 Step = Callable[[], object]
 
 
-def ours(T: int, batch: int, optimise: bool = True, graph: bool = False) -> Step:
+def ours(T: int, batch: int, optimise: bool = True, graph: bool = False, recompute: bool = False) -> Step:
     """Our training step: forward, decoder, mean squared error, backward, Adam."""
     net = firstspike.build("SCNN6", input_shape=(3, 32, 32), T=T).cuda()
     net = net.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    net.compute_dtype = torch.bfloat16
+    net.compute_dtype, net.recompute = torch.bfloat16, recompute
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-4, fused=True, capturable=graph)
     images = torch.randn(batch, 3, 32, 32, device="cuda").to(memory_format=torch.channels_last)
     target = F.one_hot(torch.randint(10, (batch,), device="cuda"), 10).float()
@@ -79,6 +80,8 @@ def main_rows(peers: bool) -> list[dict[str, Any]]:
         row("firstspike", partial(ours, T, BATCH), BATCH, T=T),
         row("firstspike, CUDA graph", partial(ours, T, BATCH, graph=True), BATCH, T=T),
         row("firstspike, without optimiser", partial(ours, T, BATCH, optimise=False), BATCH, T=T),
+        row("firstspike, recompute", partial(ours, T, BATCH, recompute=True), BATCH, T=T),
+        row("firstspike, recompute, T = 32", partial(ours, 32, BATCH, recompute=True), BATCH, T=32),
     ]
     return rows + (peer_rows() if peers else [])
 
@@ -139,9 +142,11 @@ def main() -> None:
     limits = ceilings()
     print(f"copy {limits['copy_tb_s']:.2f} TB/s, bf16 product {limits['bf16_tflop_s']:.0f} TFLOP/s")
     single = kernel_rows(limits["copy_tb_s"])
+    programs = program_rows()
     rows = main_rows(peers=not arguments.no_peers)
     compared = ratios(rows)
     profile = where_time_goes(ours(T, BATCH))
+    epochs = epoch_rows()
     if not arguments.quick:
         rows += sweep_rows(peers=not arguments.no_peers)
     arithmetic = limits["bf16_tflop_s"] * 1e12 / _floor.operations(T - 1)
@@ -153,6 +158,8 @@ def main() -> None:
         rows=rows,
         ratio_to_floor=compared,
         kernels=single,
+        programs=programs,
+        epochs=epochs,
         profile=profile,
     )
     print("\nwhere the time of a step goes (ms, calls, kernel)")

@@ -11,8 +11,12 @@ from dataclasses import replace
 import torch
 from kernel_checks import CASES, Case, check_amos, check_normalise_weight, close
 
+import firstspike
 from firstspike import functional, kernels
 from firstspike.functional import Surrogate
+from firstspike.training.distributed import find_place
+from firstspike.training.optimizer import OptimizerConfig
+from firstspike.training.trainer import Trainer
 
 LARGE = [
     Case((7, 16, 256, 16, 16), torch.bfloat16, layout="channels_last"),
@@ -23,6 +27,13 @@ LARGE = [
     Case((64, 4, 40, 8, 8), torch.bfloat16, layout="channels_last", threshold="channel"),
     Case((255, 2, 33), threshold="channel_step", tau=5.3),
     Case((7, 128, 4096), torch.bfloat16),
+    Case((7, 16, 256, 16, 16), torch.bfloat16, layout="channels_last", pool=2),
+    Case((7, 16, 256, 16, 16), torch.bfloat16, layout="channels_last", pool=2, contiguous=True),
+    Case((7, 16, 256, 16, 16), torch.bfloat16, layout="one_frame", pool=2, tau=1.9),
+    Case((8, 5, 40, 17, 13), layout="channels_last", pool=3, threshold="channel_step", force_last=True),
+    Case((16, 5, 20, 8, 8), pool=2, threshold="channel"),
+    Case((2, 257, 256, 2, 2), torch.bfloat16, pool=2),
+    Case((2, 257, 256, 1, 1)),
 ]
 WEIGHTS = [(256, 27), (256, 256, 3, 3), (64, 16384), (10, 20000), (100, 4096)]
 
@@ -40,6 +51,78 @@ def check_all_weights() -> None:
             for gain in (False, True):
                 check_normalise_weight(shape, "cuda", dtype, gain)
     check_normalise_weight((64, 32, 3, 3), "cuda", torch.bfloat16, True, channels_last=True)
+
+
+def check_all_pools() -> None:
+    for shape, size in (((3, 4, 64, 16, 16), 2), ((3, 4, 33, 17, 19), 3), ((2, 3, 5, 9, 8), 4)):
+        for channels_last in (False, True):
+            frames = torch.randn(shape)
+            frames = frames.movedim(2, -1).contiguous().movedim(-1, 2) if channels_last else frames
+            results = []
+            for device in ("cpu", "cuda"):
+                leaf = frames.detach().to(device).requires_grad_()
+                pooled = kernels.avg_pool(leaf, size)
+                (pooled * torch.arange(pooled.shape[-1], device=device)).sum().backward()
+                assert leaf.grad is not None
+                results.append((pooled.detach(), leaf.grad))
+            for found, expected in zip(*reversed(results), strict=True):
+                close(found, expected, 1e-5, f"avg_pool {shape}, {size}")
+
+
+def check_a_large_batch_in_float32() -> None:
+    """B * C = 65,536 contiguous planes: once more than a grid's second axis takes."""
+    net = firstspike.build("C256K3-P2-FC10", (3, 8, 8), T=4).eval()
+    images = torch.rand(256, 3, 8, 8)
+    allowed, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
+    with torch.no_grad():
+        expected, found = net(images), net.cuda()(images.cuda())
+    torch.backends.cudnn.allow_tf32 = allowed
+    differing = (found.spikes.cpu() != expected.spikes).float().mean().item()
+    assert differing < 1e-3, f"{differing:.2%} of the output spikes differ"
+
+
+def check_a_network_in_all_its_ways() -> None:
+    """Pools fused or apart (a hook keeps them so), recomputed or kept: the same spikes, the same gradients."""
+    net = firstspike.build("C16K3-C16K3-P2-C24K3-P2-FC32-FC10", (3, 16, 16), T=8).cuda()
+    net = net.to(memory_format=torch.channels_last).train()
+    net.compute_dtype = torch.bfloat16
+    images = torch.rand(8, 3, 16, 16, device="cuda").to(memory_format=torch.channels_last)
+    weights = torch.randn(8, 8, 10, device="cuda")
+    results = []
+    for apart, recompute in ((False, False), (True, False), (False, True)):
+        handles = [layer.register_forward_hook(lambda *_: None) for layer in net.layers] if apart else []
+        net.recompute = recompute
+        net.zero_grad()
+        output = net(images)
+        (output.spikes * weights).sum().backward()
+        results.append([output.spikes.detach(), *[p.grad for p in net.parameters()]])
+        for handle in handles:
+            handle.remove()
+    for other in results[1:]:
+        assert torch.equal(other[0], results[0][0])
+        for found, expected in zip(other[1:], results[0][1:], strict=True):
+            close(found, expected.cpu(), 2e-2, "network")
+
+
+def check_captured_training() -> None:
+    """Training replayed as a graph against plain steps, for every optimiser, with a moving average."""
+    from tests.training.small import recipe  # here, because it needs the whole house
+
+    for kind in ("sgd", "adamw", "muon"):
+        options = OptimizerConfig(kind, lr=1e-2, clip=1.0, ema=0.9, weight_decay=1e-3)
+        losses = []
+        for capture in (False, True):
+            trainer = Trainer(recipe("C8K3-P2-C8K3-FC16-FC4", optimizer=options), find_place("cuda"))
+            trainer.capture = capture
+            for epoch in range(2):
+                trainer.epoch, trainer.step = epoch, 0
+                for _ in trainer.rest_of_epoch():
+                    pass
+            losses.append(trainer.meter.read()["loss"])
+        step = trainer.static_step
+        assert step is not None
+        assert step.graph is not None, f"{kind}: {step.failure}"
+        assert abs(losses[1] - losses[0]) < 0.03 * losses[0], f"{kind}: {losses}"
 
 
 def check_every_element_is_written() -> None:
@@ -109,6 +192,10 @@ def check_graph_replay() -> None:
 CHECKS = [
     check_all_amos,
     check_all_weights,
+    check_all_pools,
+    check_a_large_batch_in_float32,
+    check_a_network_in_all_its_ways,
+    check_captured_training,
     check_every_element_is_written,
     check_repeatable,
     check_graph_replay,
