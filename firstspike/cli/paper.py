@@ -35,6 +35,7 @@ def make(
     out: Path = Settings.out,
     runs: Path = Settings.cache,
     library: Path = Settings.library,
+    seeds: int = Settings.seeds,
     options: Annotated[Options, tyro.conf.arg(name="")] = Options(),  # noqa: B008
 ) -> None:
     """Make tables and figures of the paper's, training the runs they need; a stopped command goes on where it was.
@@ -45,8 +46,9 @@ def make(
         out: Folder of tables and figures; they go under quick/ or full/ there.
         runs: Folder of the runs, which entries share.
         library: Folder of finished runs to use where their recipe is the one wanted.
+        seeds: Seeds of the full form; more of them later add to what is there.
     """
-    settings = Settings(quick, out, runs, library, options)
+    settings = Settings(quick, out, runs, library, seeds, options)
     for name in ENTRIES if names == ("all",) else names:
         make_entry(find(name), settings, lambda line: print(line, file=sys.stderr, flush=True))
     print(settings.folder)

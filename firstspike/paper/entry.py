@@ -9,6 +9,9 @@ from firstspike.training import Recipe, Run
 from firstspike.training.optimizer import OptimizerConfig, Schedule
 from firstspike.training.recipe import DataConfig
 
+SEEDS = 3
+"""Seeds of the full form."""
+
 Runs = Mapping[str, list[Run]]
 """The runs of each recipe of an entry, a seed each."""
 
@@ -39,16 +42,14 @@ class Entry:
     render: Callable[[Runs, Context], Made]
     quick: tuple[str, ...] | None = None
     """Labels of the recipes that the quick form trains; None for all."""
-    seeds: int = 3
-    """Seeds of the full form; the quick form has one."""
+    diagnosed: bool = False
+    """Whether it needs what was recorded each epoch, which runs made elsewhere do not have."""
 
-    def plan(self, quick: bool) -> dict[str, list[Recipe]]:
-        """The recipes to run, by label, a seed each."""
+    def plan(self, quick: bool, seeds: int = SEEDS) -> dict[str, list[Recipe]]:
+        """The recipes to run, by label, a seed each; the quick form has one seed."""
         full = self.recipes()
         if not quick:
-            return {
-                label: [replace(one, seed=seed) for seed in range(self.seeds)] for label, one in full.items()
-            }
+            return {label: [replace(one, seed=seed) for seed in range(seeds)] for label, one in full.items()}
         chosen = full if self.quick is None else self.quick
         return {label: [make_quick(full[label])] for label in chosen}
 

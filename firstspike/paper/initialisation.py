@@ -116,7 +116,7 @@ def currents(runs: Runs, context: Context) -> Made:
     axes[2].text(len(found["ettfs"]), 1 / 24 * 1.3, "1 / (3 T)", color=COLOURS[0], ha="right")
     axes[2].axhline(1, color=COLOURS[1], linestyle=":", linewidth=1)
     axes[2].set(
-        xlabel="layer", ylabel="variance of X, mean over the steps", title="by layer", ylim=(0.02, 20)
+        xlabel="layer", ylabel="variance of X, mean over the steps", title="by layer", ylim=(5e-7, 1e4)
     )
     axes[2].legend(frameon=False)
     for number, layer in enumerate(found["ettfs"]):

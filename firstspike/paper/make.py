@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from firstspike.measure.plots import save_figure
-from firstspike.paper.entry import Context, Entry, Runs
-from firstspike.paper.runs import library_in, obtain
+from firstspike.paper.entry import SEEDS, Context, Entry, Runs
+from firstspike.paper.runs import DIAGNOSTICS, library_in, obtain
 from firstspike.paper.table import Made
 from firstspike.training import Options
 from firstspike.training.run import provenance, whole, write_json
@@ -26,6 +26,8 @@ class Settings:
     """Where runs are trained, and found again."""
     library: Path = Path("results/runs")
     """Finished runs that are used where their recipe is the one wanted."""
+    seeds: int = SEEDS
+    """Seeds of the full form."""
     options: Options = field(default_factory=Options)
 
     @property
@@ -37,9 +39,10 @@ def make(entry: Entry, settings: Settings, tell: Callable[[str], None] = print) 
     """Make one table or figure; returns the files written."""
     started = time.monotonic()
     library = library_in(settings.library)
+    usable = [run for run in library if (run.folder / DIAGNOSTICS).is_dir()] if entry.diagnosed else library
     runs = {
-        label: [obtain(recipe, settings.cache, library, settings.options, tell) for recipe in recipes]
-        for label, recipes in entry.plan(settings.quick).items()
+        label: [obtain(recipe, settings.cache, usable, settings.options, tell) for recipe in recipes]
+        for label, recipes in entry.plan(settings.quick, settings.seeds).items()
     }
     made = entry.render(runs, Context(settings.quick, library))
     paths = write(entry, made, settings, runs)

@@ -57,6 +57,7 @@ _ALL = (
         "figure",
         lambda: recipes.some("init-pool-twd", "full"),
         initialisation.normalisation,
+        diagnosed=True,
     ),
     Entry("gradients", "Gradients under both initialisations", "figure", _none, initialisation.gradients),
     Entry(

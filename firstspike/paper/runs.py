@@ -31,6 +31,7 @@ from firstspike.training.loop import training
 from firstspike.training.run import write_json
 from firstspike.training.trainer import Trainer
 
+DIAGNOSTICS = "diagnostics"
 SAMPLES = 128
 """Training images that a network's layers are looked at on, the same ones every time."""
 
@@ -88,7 +89,7 @@ def _readable(run: Run) -> bool:
 
 def record(run: Run, trainer: Trainer, epoch: int) -> None:
     """Write what the layers do at the end of an epoch (0: before training)."""
-    net, path = trainer.model, run.folder / "diagnostics" / f"epoch-{epoch:03d}.json"
+    net, path = trainer.model, run.folder / DIAGNOSTICS / f"epoch-{epoch:03d}.json"
     if not isinstance(net, Network):
         return
     path.parent.mkdir(exist_ok=True)
@@ -119,10 +120,10 @@ def diagnose(net: Network, batch: Batch, loss: Callable[[Any], torch.Tensor]) ->
 
 def diagnostics(run: Run, epoch: int) -> dict[str, Any]:
     """What was recorded at the end of an epoch (negative: counted from the last)."""
-    found = sorted((run.folder / "diagnostics").glob("epoch-*.json"))
+    found = sorted((run.folder / DIAGNOSTICS).glob("epoch-*.json"))
     if not found:
         raise FirstspikeError(f"{run.folder} has no diagnostics: make the run with `firstspike paper make`.")
-    path = found[epoch] if epoch < 0 else run.folder / "diagnostics" / f"epoch-{epoch:03d}.json"
+    path = found[epoch] if epoch < 0 else run.folder / DIAGNOSTICS / f"epoch-{epoch:03d}.json"
     values: dict[str, Any] = json.loads(path.read_text())
     return values
 

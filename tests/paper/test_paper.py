@@ -123,7 +123,7 @@ def test_entries_are_made_from_their_runs(
 ) -> None:
     monkeypatch.setattr("firstspike.paper.entry.make_quick", tiny)
     cache = tmp_path_factory.getbasetemp() / "paper-runs"
-    settings = Settings(True, tmp_path, cache, tmp_path / "none", CPU)
+    settings = Settings(True, tmp_path, cache, tmp_path / "none", options=CPU)
     paths = make(ENTRIES[name], settings, tell)
     assert all(path.stat().st_size > 100 for path in paths)
     made = json.loads((tmp_path / "quick" / f"{name}.json").read_text())
