@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from firstspike.kernels.layout import empty_frames, is_channels_last
+from firstspike.kernels.layout import empty, empty_frames, is_channels_last
 from firstspike.nn.layer import Readout, Spiking
 from firstspike.nn.pooling import AvgPool2d
-from firstspike.nn.synapse import Linear
+from firstspike.nn.synapse import Linear, Synapse
 
 
 def run(layers: Sequence[nn.Module], spikes: Tensor, recompute: bool = False) -> Any:
@@ -79,34 +79,74 @@ def recomputed(layers: Sequence[nn.Module], spikes: Tensor, binary: bool) -> Ten
     return _Recomputed.apply(list(layers), binary, spikes, *parameters)  # type: ignore[no-any-return, no-untyped-call]
 
 
+CHUNK_BYTES = 2**26
+"""Input frames that a stage works on at a time: beside them, only whole inputs and outputs take space."""
+
+
 class _Recomputed(torch.autograd.Function):
+    """A stage, some samples at a time, so that the currents of all of them never exist together."""
+
     @staticmethod
     def forward(
         ctx: Any, layers: list[nn.Module], binary: bool, spikes: Tensor, *parameters: Tensor
     ) -> Tensor:
         ctx.layers, ctx.binary, ctx.steps, ctx.dtype = layers, binary, len(spikes), spikes.dtype
+        ctx.chunks = _chunks(layers, spikes)
         ctx.save_for_backward(_times(spikes) if binary else spikes, *parameters)
-        result: Tensor = run(layers, spikes)
-        return result
+        if len(ctx.chunks) == 1:
+            return run(layers, spikes)  # type: ignore[no-any-return]
+        result: Tensor | None = None
+        for chunk in ctx.chunks:
+            part: Tensor = run(layers, spikes[:, chunk])
+            if result is None:
+                shape = [*spikes.shape[:2], *part.shape[2:]]
+                result = empty(shape, part.dtype, part.device, is_channels_last(part))
+            result[:, chunk] = part
+        return result  # type: ignore[return-value]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         kept, *parameters = ctx.saved_tensors
-        spikes = _frames(kept, ctx.steps, ctx.dtype) if ctx.binary else kept.detach()
-        wanted = [spikes.requires_grad_()] if ctx.needs_input_grad[2] else []
         learned = [parameter for parameter in parameters if parameter.requires_grad]
+        wants_spikes, grad_spikes = ctx.needs_input_grad[2], None
+        sums: list[Tensor | None] = [None] * len(learned)
         # Batch statistics have moved on already
         buffers = [(buffer, buffer.clone()) for layer in ctx.layers for buffer in layer.buffers()]
-        with torch.enable_grad():
-            result = run(ctx.layers, spikes)
-        grads = iter(torch.autograd.grad(result, [*wanted, *learned], grad, allow_unused=True))
+        for chunk in ctx.chunks:
+            spikes = _frames(kept[chunk], ctx.steps, ctx.dtype) if ctx.binary else kept[:, chunk].detach()
+            wanted = [spikes.requires_grad_()] if wants_spikes else []
+            with torch.enable_grad():
+                result = run(ctx.layers, spikes)
+            grads = list(torch.autograd.grad(result, [*wanted, *learned], grad[:, chunk], allow_unused=True))
+            part = grads.pop(0) if wants_spikes else None
+            if part is not None and len(ctx.chunks) == 1:
+                grad_spikes = part
+            elif part is not None:
+                if grad_spikes is None:
+                    shape = [len(part), grad.shape[1], *part.shape[2:]]
+                    grad_spikes = empty(shape, part.dtype, part.device, is_channels_last(part))
+                grad_spikes[:, chunk] = part
+            sums = [new if old is None else old + new for old, new in zip(sums, grads, strict=True)]
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
-        grad_spikes = next(grads) if wanted else None
-        own = [next(grads) if parameter.requires_grad else None for parameter in parameters]
+        values = iter(sums)
+        own = [next(values) if parameter.requires_grad else None for parameter in parameters]
         return None, None, grad_spikes, *own
+
+
+def _chunks(layers: list[nn.Module], spikes: Tensor) -> list[slice]:
+    """The samples to work on together; all of them where they share batch statistics."""
+    batch = spikes.shape[1]
+    together = any(isinstance(m, Synapse) and m.normalisation.kind == "batch" for m in _modules(layers))
+    count = 1 if together else -(-spikes.numel() * spikes.element_size() // CHUNK_BYTES)
+    size = max(1, -(-batch // max(1, count)))
+    return [slice(start, start + size) for start in range(0, max(batch, 1), size)]
+
+
+def _modules(layers: list[nn.Module]) -> list[nn.Module]:
+    return [module for layer in layers for module in layer.modules()]
 
 
 def _times(spikes: Tensor) -> Tensor:

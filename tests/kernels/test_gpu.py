@@ -4,9 +4,13 @@ Runs under pytest (`pytest tests/kernels -m gpu`), and as a script where there i
 `PYTHONPATH=. python3 tests/kernels/test_gpu.py`.
 """
 
+import subprocess
 import sys
+import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from kernel_checks import CASES, Case, check_amos, check_normalise_weight, close
@@ -38,8 +42,8 @@ LARGE = [
 WEIGHTS = [(256, 27), (256, 256, 3, 3), (64, 16384), (10, 20000), (100, 4096)]
 
 
-def check_all_amos() -> None:
-    for case in [*CASES, *LARGE]:
+def check_all_amos(part: int = 0, parts: int = 1) -> None:
+    for case in [*CASES, *LARGE][part::parts]:
         check_amos(case, "cuda")
         if case.dtype == torch.float32 and case.layout != "constant":
             check_amos(replace(case, dtype=torch.float16), "cuda")
@@ -203,21 +207,33 @@ CHECKS = [
 ]
 
 
-def main() -> int:
-    """Run all checks, print a line for each, and return how many failed."""
-    failures = 0
-    for check in CHECKS:
-        try:
-            check()
-            print(f"ok      {check.__name__}", flush=True)
-        except Exception:
-            failures += 1
-            print(f"FAILED  {check.__name__}\n{traceback.format_exc()}", flush=True)
-    return failures
+PARTS = 8
+"""Processes that share the cases of `check_all_amos`: nearly all of its time is compilation."""
+
+
+def main(part: int | None = None) -> int:
+    """Run all checks, or one part of the cases; print a line for each, and return how many failed."""
+    if part is not None:
+        return run_check(f"check_all_amos, part {part}", partial(check_all_amos, part, PARTS))
+    others = [subprocess.Popen([sys.executable, __file__, str(number)]) for number in range(PARTS)]
+    failures = sum(run_check(check.__name__, check) for check in CHECKS if check is not check_all_amos)
+    return failures + sum(process.wait() != 0 for process in others)
+
+
+def run_check(name: str, check: Callable[[], None]) -> int:
+    """1 if the check fails, after saying how."""
+    start = time.monotonic()
+    try:
+        check()
+    except Exception:
+        print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
+        return 1
+    print(f"ok      {name} ({time.monotonic() - start:.0f} s)", flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else None))
 
 import pytest  # noqa: E402  (after the script's end: a GPU machine may have none)
 

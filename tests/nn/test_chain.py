@@ -8,7 +8,7 @@ from torch import Tensor
 
 from firstspike import FirstspikeError
 from firstspike.models import Network, build, one_spike_check
-from firstspike.nn import Neuron, Normalisation, Output
+from firstspike.nn import Neuron, Normalisation, Output, chain
 from firstspike.nn.chain import run
 
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -51,6 +51,22 @@ def test_recomputing_changes_no_gradient_and_no_statistic(options: dict[str, Any
         output = net(images(net))
         results.append([output.spikes, output.membrane, *backward(net, output), *net.buffers()])
     assert all(map(torch.equal, *results))
+
+
+@pytest.mark.parametrize("options", NETWORKS.values(), ids=NETWORKS)
+def test_recomputing_some_samples_at_a_time_adds_up(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chain, "CHUNK_BYTES", 3000)
+    results = []
+    for recompute in (False, True):
+        net = network(**options)
+        net.recompute = recompute
+        torch.manual_seed(3)
+        output = net(images(net))
+        results.append([output.spikes, *backward(net, output), *net.buffers()])
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_recomputing_keeps_a_byte_a_neuron() -> None:
