@@ -113,18 +113,18 @@ def currents(runs: Runs, context: Context) -> Made:
         shown = [max(value, 1e-6) for value in silent[init]]
         axes[2].semilogy(range(1, len(shown) + 1), shown, "--", label=f"{name}, none forced", **style)
     axes[2].axhline(1 / 24, color=COLOURS[0], linestyle=":", linewidth=1)
-    axes[2].text(len(found["ettfs"]), 1 / 24 * 1.3, "1 / (3 T)", color=COLOURS[0], ha="right")
+    axes[2].text(len(found["ettfs"]), 0.02, "1 / (3 T)", color=COLOURS[0], ha="right", va="top")
     axes[2].axhline(1, color=COLOURS[1], linestyle=":", linewidth=1)
     axes[2].set(
-        xlabel="layer", ylabel="variance of X, mean over the steps", title="by layer", ylim=(5e-7, 1e4)
+        xlabel="layer", ylabel="variance of X, mean over the steps", title="by layer", ylim=(5e-7, 1e6)
     )
-    axes[2].legend(frameon=False)
+    axes[2].legend(frameon=False, fontsize=8, loc="upper right")
     for number, layer in enumerate(found["ettfs"]):
         forced = (found[init][layer]["variance"] for init in INITS)
         rows.append((layer, *forced, *(silent[init][number] for init in INITS)))
     headings = ("layer", *INITS.values(), *(f"{name}, none forced" for name in INITS.values()))
     note = "Variance of the current, mean over T = 8 steps, in a fresh network: as in training, where neurons are "
-    note += "forced to fire at the last step, and as in inference, where none is."
+    note += "forced to fire at the last step, and as in inference, where none is (drawn as 1e-6 where it is less)."
     table = Table(headings, rows, (note,))
     deep = {init: [at["variance"] for at in found[init].values()][2:] for init in INITS}
     claims = (
@@ -245,7 +245,11 @@ def normalisation(runs: Runs, context: Context) -> Made:
         f"From the first to the last epoch the variance of a layer changes by a factor of {typical['full']:.2f} with "
         f"and {typical['init-pool-twd']:.2f} without (geometric mean over layers; gain and bias are part of it).",
     )
-    return Made(Table(headings, rows), drawn, (claim,))
+    note = "Weights normalised per channel have mean 0, so that spikes which come together (most do, forced to at "
+    note += (
+        "the last step) cancel: the variance then starts below 1, and grows as neurons learn to fire earlier."
+    )
+    return Made(Table(headings, rows, (note,)), drawn, (claim,))
 
 
 def depth(runs: Runs, context: Context) -> Made:

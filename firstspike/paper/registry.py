@@ -25,7 +25,7 @@ def _none() -> dict[str, Recipe]:
     return {}
 
 
-_QUICK_SETS = ("fashion-mnist SCNN5", "fashion-mnist SCNN5 paper")
+_QUICK_SETS = ("fashion-mnist SCNN5 paper",)
 
 _ALL = (
     Entry("accuracy", "Accuracy", "table", _small_sets, tables.accuracy, _QUICK_SETS),

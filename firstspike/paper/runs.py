@@ -54,7 +54,8 @@ def obtain(
     for found in library:
         if digest(found.recipe) == wanted:
             return found
-    run = Run(cache / f"{recipe.name}-{wanted}")
+    # Another entry may have made it under another name.
+    run = Run(next(iter(sorted(cache.glob(f"*-{wanted}"))), cache / f"{recipe.name}-{wanted}"))
     if run.summary is not None:
         return run
     tell(f"{run.folder.name}: training, {recipe.epochs} epochs")
