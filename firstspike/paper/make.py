@@ -8,9 +8,9 @@ from typing import Any
 
 from firstspike.measure.plots import save_figure
 from firstspike.paper.entry import SEEDS, Context, Entry, Runs
-from firstspike.paper.runs import DIAGNOSTICS, library_in, obtain
+from firstspike.paper.runs import DIAGNOSTICS, library_in, obtain, origin
 from firstspike.paper.table import Made
-from firstspike.training import Options
+from firstspike.training import Options, Run
 from firstspike.training.run import provenance, whole, write_json
 
 
@@ -80,6 +80,14 @@ def markdown(entry: Entry, made: Made, quick: bool) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _origin(run: Run) -> dict[str, Any]:
+    """Where a run lies and what it came from."""
+    made = origin(run)
+    return {"folder": run.folder.name, "seed": run.recipe.seed} | {
+        key: made.get(key) for key in ("commit", "machine", "command")
+    }
+
+
 def _values(entry: Entry, made: Made, quick: bool, runs: Runs) -> dict[str, Any]:
     from firstspike.config import to_dict
 
@@ -90,6 +98,6 @@ def _values(entry: Entry, made: Made, quick: bool, runs: Runs) -> dict[str, Any]
         "table": made.table.as_dict() if made.table else None,
         "data": made.data,
         "claims": [to_dict(claim) for claim in made.claims],
-        "runs": {label: [run.folder.name for run in seeds] for label, seeds in runs.items()},
+        "runs": {label: [_origin(run) for run in seeds] for label, seeds in runs.items()},
         "made": provenance(),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from firstspike.paper import values
 from firstspike.paper.registry import ENTRIES
-from firstspike.paper.runs import library_in
+from firstspike.paper.runs import library_in, origin
 from firstspike.paper.table import Cell, Claim, Table
 from firstspike.training import Run
 from firstspike.training.run import whole
@@ -108,33 +108,31 @@ def _spread(tests: list[dict[str, Any]], measure: str, digits: int = 2) -> Cell:
     return text if len(found) == 1 else f"{text} ± {statistics.stdev(found):.{digits}f}"
 
 
-def _origin(run: Run) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads((run.folder / "provenance.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return found
+def short(commit: str) -> str:
+    """The first letters of a commit; `+changes` stays, since the tree was then not that of the commit."""
+    head, plus, _ = commit.partition("+")
+    return head[:7] + ("+changes" if plus else "")
 
 
 def _origins(runs: list[Run]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for run in runs:
-        origin = _origin(run)
+        made = origin(run)
         rows.append(
             (
                 f"[{run.folder.name}](results/runs/{run.folder.name})",
                 str(run.recipe.seed),
                 str(run.summary["test"]["dataset"]) if run.summary else None,
-                origin.get("commit", "unknown")[:7],
-                origin.get("machine", "unknown"),
-                f"`{origin.get('command', 'unknown')}`",
+                short(made.get("commit", "unknown")),
+                made.get("machine", "unknown"),
+                f"`{made.get('command', 'unknown')}`",
             )
         )
     return Table(("run", "seed", "tested on", "commit", "machine", "command"), rows)
 
 
 def _notes(runs: list[Run]) -> list[str]:
-    return [f"{run.folder.name}: {note}" for run in runs if (note := _origin(run).get("note"))]
+    return [f"{run.folder.name}: {note}" for run in runs if (note := origin(run).get("note"))]
 
 
 def _probes(runs: list[Run]) -> Table:
@@ -175,7 +173,7 @@ def _entries(folder: Path, form: str, title: str) -> list[str]:
     if not found:
         return []
     origins = sorted(
-        {f"{made['made']['commit'][:7]} on {made['made']['machine']}" for made in found.values()}
+        {f"{short(made['made']['commit'])} on {made['made']['machine']}" for made in found.values()}
     )
     links = ", ".join(
         f"[{name}](results/paper/{form}/{name}.{'png' if ENTRIES[name].kind == 'figure' else 'md'})"

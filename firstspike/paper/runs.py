@@ -81,6 +81,15 @@ def library_in(folder: Path) -> list[Run]:
     return [run for run in runs if _readable(run)]
 
 
+def origin(run: Run) -> dict[str, Any]:
+    """The run's provenance: command, commit, machine; nothing where it is not known."""
+    try:
+        found: dict[str, Any] = json.loads((run.folder / "provenance.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
 def _readable(run: Run) -> bool:
     try:
         return run.recipe is not None
