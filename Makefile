@@ -13,7 +13,7 @@ train: $(READY)
 	$(BIN)/firstspike train
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m "slow and not gpu"

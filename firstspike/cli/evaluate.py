@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
@@ -14,9 +13,9 @@ from firstspike.config import to_dict
 from firstspike.data import load
 from firstspike.errors import FirstspikeError
 from firstspike.measure import PAPER_HARDWARE, Hardware, Measures, estimate, evaluate, evaluate_rate, sites
-from firstspike.models import Network, RateTwin, Twin, load_either, shipped
-from firstspike.training import Run
+from firstspike.models import Network, RateTwin, Twin
 from firstspike.training.distributed import find_place
+from firstspike.training.find import find_model
 from firstspike.training.finish import score
 
 
@@ -58,20 +57,8 @@ def evaluate_command(
 
 def find_network(name: str) -> tuple[Network | Twin, str]:
     """The network of a run, of a model folder or of the package, and the data set it was trained on."""
-    path = Path(name)
-    if not path.exists() and (shipped.FOLDER / name).is_dir():
-        path = shipped.FOLDER / name
-    if not path.exists():
-        raise FirstspikeError(
-            f"There is no run or model {name!r}: give a run folder, a model folder, or a network of the package "
-            f"({', '.join(sorted(folder.name for folder in shipped.FOLDER.iterdir()))})."
-        )
-    run = Run(path) if (path / "recipe.json").exists() else None
-    if run and not run.model.is_dir():
-        raise FirstspikeError(
-            f"{path} has no trained model: continue the run with `firstspike resume {path}`."
-        )
-    return load_either(run.model if run else path), run.recipe.data.name if run else _guess(path.name)
+    found = find_model(name)
+    return found.model, found.run.recipe.data.name if found.run else _guess(found.name)
 
 
 def _guess(name: str) -> str:

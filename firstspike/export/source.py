@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from firstspike.errors import FirstspikeError
-from firstspike.models import Network, load, pretrained
-from firstspike.models.shipped import FOLDER
-from firstspike.models.storage import CONFIG_NAME
-from firstspike.training.run import Run
+from firstspike.models import Network
+from firstspike.training.find import find_model
 
 
 @dataclass(frozen=True)
@@ -32,30 +30,18 @@ def find_source(given: Network | str | Path) -> Source:
     """The network that is meant by a run folder, a model folder, the name of a network in the package, or itself."""
     if isinstance(given, Network):
         return Source(given.config.architecture, given)
-    path = Path(given)
-    if not path.exists() and (FOLDER / path).is_dir() and len(path.parts) == 1:
-        return _source(path.name, pretrained(path.name), FOLDER / path, FOLDER / path, ships=True)
-    if (path / CONFIG_NAME).is_file():
-        run = path.parent if path.name == "model" else path
-        return _source((run if run != path else path).resolve().name, load(path), path, run)
-    if (path / "recipe.json").is_file():
-        if not (path / "model").is_dir():
-            raise FirstspikeError(
-                f"{path} has no trained model yet: finish it with `firstspike resume {path}`."
-            )
-        return _source(path.resolve().name, load(path / "model"), path / "model", path)
-    if path.exists():
-        raise FirstspikeError(f"{path} is neither a run folder nor the folder of a saved model.")
-    shipped = ", ".join(sorted(folder.name for folder in FOLDER.iterdir()))
-    raise FirstspikeError(
-        f"There is no run or model folder {path}, and no network of that name in the package, which has {shipped}."
+    found = find_model(given)
+    if not isinstance(found.model, Network):
+        raise FirstspikeError(f"{given} holds a ReLU twin: only spiking networks are exported.")
+    if found.run is None:
+        return Source(found.name, found.model, found.folder, ships=found.ships)
+    told = found.run.folder
+    summary, recipe, provenance = (
+        _read(told / f"{name}.json") for name in ("summary", "recipe", "provenance")
     )
-
-
-def _source(name: str, net: Network, folder: Path, run: Path, ships: bool = False) -> Source:
-    summary = Run(run).summary or {}
-    recipe, provenance = _read(run / "recipe.json"), _read(run / "provenance.json")
-    return Source(name, net, folder, summary.get("test"), recipe, provenance, ships)
+    return Source(
+        found.name, found.model, found.folder, (summary or {}).get("test"), recipe, provenance, found.ships
+    )
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -15,4 +15,4 @@ def pretrained(name: str) -> Network:
     if not folder.is_dir():
         known = ", ".join(sorted(path.name for path in FOLDER.iterdir()))
         raise FirstspikeError(f"There is no trained network {name!r} in the package: choose from {known}.")
-    return load(folder)
+    return load(folder / "model")

@@ -1,19 +1,18 @@
 """All that changes while a network trains, in one place that can be saved and restored."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from firstspike.data import Batch, Batches, Dataset, hold_out, load
-from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import mean_membrane
-from firstspike.models import Network, Twin, as_unit, build_from, load_either, start_from
+from firstspike.models import Network, Twin, as_unit, build_from, start_from
 from firstspike.nn import Output, Readout
 from firstspike.training.capture import StaticStep, can_capture
 from firstspike.training.distributed import Place
+from firstspike.training.find import find_model
 from firstspike.training.loss import logits_loss, rate_loss, spiking_loss
 from firstspike.training.optimizer import MovingAverage, make_optimizers, set_rate
 from firstspike.training.recipe import Recipe
@@ -237,7 +236,7 @@ def make_model(recipe: Recipe, train_set: Dataset) -> nn.Module:
     """The recipe's network or its twin, from scratch or from another's weights."""
     net = build_from(recipe.network_config(train_set))
     if recipe.network.start_from:
-        start_from(net, load_either(model_folder(recipe.network.start_from)))
+        start_from(net, find_model(recipe.network.start_from).model)
         net.train()
     return as_unit(net, recipe.network.unit)
 
@@ -246,15 +245,5 @@ def load_teacher(recipe: Recipe, place: Place) -> nn.Module | None:
     """The network to distil from, where the recipe does."""
     if not recipe.loss.distil:
         return None
-    teacher = load_either(model_folder(str(recipe.network.teacher))).to(place.device)
+    teacher = find_model(str(recipe.network.teacher)).model.to(place.device)
     return teacher.eval().requires_grad_(False)
-
-
-def model_folder(folder: str) -> Path:
-    """The model in a run folder, or the folder itself if it is a model's."""
-    path = Path(folder)
-    if not path.exists():
-        raise FirstspikeError(
-            f"There is no folder {folder}: give that of a finished run, or of a saved model."
-        )
-    return path / "model" if (path / "model").is_dir() else path

@@ -3,6 +3,7 @@
 They are forked from a server that has imported everything already: a start takes milliseconds, not seconds.
 """
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -100,7 +101,8 @@ def end(process: ForkServerProcess, seconds: float = 120) -> int:
 
 def stop(process: ForkServerProcess, number: signal.Signals) -> int:
     assert process.pid is not None
-    os.kill(process.pid, number)
+    with contextlib.suppress(ProcessLookupError):  # it may have come to its end meanwhile
+        os.kill(process.pid, number)
     return end(process)
 
 

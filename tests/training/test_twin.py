@@ -70,7 +70,7 @@ def test_another_architecture_as_a_start_gets_one_sentence(architecture: str, ru
 
 
 def test_a_start_that_is_not_there_gets_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(FirstspikeError, match="There is no folder"):
+    with pytest.raises(FirstspikeError, match="There is no run or model folder"):
         trainer(recipe(network=NetConfig("FC16-FC4", start_from=str(tmp_path / "none"))))
 
 

@@ -1,0 +1,48 @@
+"""Which trained network is meant: by a run folder, a model folder, or a name in the package."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from firstspike.errors import FirstspikeError
+from firstspike.models import Network, Twin, load_either
+from firstspike.models.shipped import FOLDER
+from firstspike.models.storage import CONFIG_NAME
+from firstspike.training.run import Run
+
+
+@dataclass(frozen=True)
+class Found:
+    """A trained network and where it came from."""
+
+    name: str
+    model: Network | Twin
+    folder: Path
+    """Where its weights lie."""
+    run: Run | None
+    """The run that trained it, where the folder tells."""
+    ships: bool
+    """Whether it is one of the package's own."""
+
+
+def find_model(given: str | Path) -> Found:
+    """Read the network of a run folder, of a model folder, or of the package by its name."""
+    path = Path(given)
+    ships = not path.exists() and len(path.parts) == 1 and (FOLDER / path).is_dir()
+    path = FOLDER / path if ships else path
+    if not path.exists():
+        shipped = ", ".join(sorted(folder.name for folder in FOLDER.iterdir()))
+        raise FirstspikeError(
+            f"There is no run or model folder {given}, and no network of that name in the package, which has "
+            f"{shipped}."
+        )
+    if (path / CONFIG_NAME).is_file():
+        above = path.parent if path.name == "model" and (path.parent / "recipe.json").is_file() else None
+        return Found(
+            (above or path).resolve().name, load_either(path), path, Run(above) if above else None, ships
+        )
+    run = Run(path)
+    if not run.recipe_path.is_file():
+        raise FirstspikeError(f"{path} is neither a run folder nor the folder of a saved model.")
+    if not (run.model / CONFIG_NAME).is_file():
+        raise FirstspikeError(f"{path} has no trained model yet: finish it with `firstspike resume {path}`.")
+    return Found(path.resolve().name, load_either(run.model), run.model, run, ships)
