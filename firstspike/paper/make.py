@@ -1,5 +1,6 @@
 """Make an entry: find or train its runs, render it, write it down with its origin."""
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ class Settings:
 def make(entry: Entry, settings: Settings, tell: Callable[[str], None] = print) -> list[Path]:
     """Make one table or figure; returns the files written."""
     started = time.monotonic()
+    made_by()
     library = library_in(settings.library)
     usable = [run for run in library if (run.folder / DIAGNOSTICS).is_dir()] if entry.diagnosed else library
     runs = {
@@ -80,6 +82,12 @@ def markdown(entry: Entry, made: Made, quick: bool) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+@functools.cache
+def made_by() -> dict[str, Any]:
+    """Command, commit and machine of this process: others may commit while it runs."""
+    return provenance()
+
+
 def _origin(run: Run) -> dict[str, Any]:
     """Where a run lies and what it came from."""
     made = origin(run)
@@ -99,5 +107,5 @@ def _values(entry: Entry, made: Made, quick: bool, runs: Runs) -> dict[str, Any]
         "data": made.data,
         "claims": [to_dict(claim) for claim in made.claims],
         "runs": {label: [_origin(run) for run in seeds] for label, seeds in runs.items()},
-        "made": provenance(),
+        "made": made_by(),
     }
