@@ -42,7 +42,7 @@ def test_random_networks_under_sanitizers(tmp_path: Path) -> None:
     build([*common, *(["-DFS_X86"] if x86 else []), *sources, *objects, "-o", program])
     # Refused sizes are to be refused by us, and an allocation too large is an exception, not an abort.
     environment = os.environ | {"ASAN_OPTIONS": "allocator_may_return_null=1"}
-    ran = subprocess.run([program, "2000"], capture_output=True, text=True, check=False, env=environment)
+    ran = subprocess.run([program, "1000"], capture_output=True, text=True, check=False, env=environment)
     assert ran.returncode == 0, ran.stdout + ran.stderr[-3000:]
     assert "all as they should be" in ran.stdout
 
