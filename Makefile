@@ -37,6 +37,8 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[logs]" --group dev
+	@if command -v c++ >/dev/null; then $(BIN)/python -m pip install --quiet ./native || echo "The native engine could not be built; firstspike works without it."; \
+	else echo "There is no C++ compiler, so the native engine is left out; firstspike works without it."; fi
 	@touch $(READY)
 
 clean:

@@ -11,7 +11,7 @@ namespace {
 // Above this share of inputs that are not zero, the dense product over several positions is faster.
 constexpr double kDenseF32 = 0.5, kDenseI8 = 0.5;
 // Products below which a layer is not worth waking other threads for.
-constexpr double kShareWork = 1.5e6;
+constexpr double kShareWork = 2e7;
 
 }  // namespace
 
