@@ -32,7 +32,7 @@ format: $(READY)
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt $(wildcard native/pyproject.toml native/CMakeLists.txt native/src/*)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "firstspike needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
