@@ -152,7 +152,9 @@ def measure_network(name: str, net: Network, dataset: str | None, seconds: float
     print(json.dumps(facts))
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for threads, batch in SETTINGS if dataset else SETTINGS[::2]:  # large networks only one image at a time
+        for threads, batch in (
+            SETTINGS if dataset else SETTINGS[::2]
+        ):  # large networks only one image at a time
             torch.set_num_threads(threads)
             print(f"{threads} thread{'s' * (threads > 1)}, batch {batch}")
             calls = contenders(net, threads, calibration, Path(folder))
