@@ -164,6 +164,12 @@ def check_current(current: Tensor) -> None:
         raise FirstspikeError(f"A current is floating point, not {current.dtype}: convert it with .float().")
 
 
+NOT_FINITE = (
+    "The current has NaN or infinite values: check the input for NaN, and the weights for divergence "
+    "(a lower learning rate, gradient clipping)."
+)
+
+
 def check_finite(membrane: Tensor) -> None:
     """Refuse a membrane that a current with NaN or infinity has charged.
 
@@ -171,10 +177,7 @@ def check_finite(membrane: Tensor) -> None:
     """
     watched = membrane.device.type == "cpu" and not torch.compiler.is_compiling()
     if watched and not bool(torch.isfinite(membrane).all()):
-        raise FirstspikeError(
-            "The current has NaN or infinite values: check the input for NaN, and the weights for divergence "
-            "(a lower learning rate, gradient clipping)."
-        )
+        raise FirstspikeError(NOT_FINITE)
 
 
 def check_tau(tau: float | None) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from firstspike.errors import FirstspikeError
-from firstspike.functional.neuron import check_tau
+from firstspike.functional.neuron import NOT_FINITE, check_tau
 from firstspike.functional.surrogate import Surrogate
 from firstspike.functional.times import MAX_STEPS
 
@@ -71,10 +71,7 @@ class _Amos(torch.autograd.Function):
             _rows(frames), rows, columns, threshold, leak, force_last, _rows(spikes), _rows(times[None])[0]
         )
         if bad:
-            raise FirstspikeError(
-                "The current has NaN or infinite values: check the input for NaN, and the weights for divergence "
-                "(a lower learning rate, gradient clipping)."
-            )
+            raise FirstspikeError(NOT_FINITE)
         ctx.save_for_backward(frames, bias, times)
         ctx.settings = threshold, leak, force_last, surrogate
         return spikes
