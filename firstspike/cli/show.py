@@ -23,6 +23,11 @@ STOPPED_STATUS = 3
 """Exit status of a run that was stopped before its end, and can be resumed."""
 
 
+def tell(line: str) -> None:
+    """A line of progress."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def follow(progress: Iterator[Standing], place: Place) -> bool:
     """Show a run while it goes on; whether it came to its end."""
     console = Console(stderr=True)

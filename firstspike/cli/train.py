@@ -9,12 +9,13 @@ from typing import Annotated
 
 import tyro
 
-from firstspike.cli.show import STOPPED_STATUS, follow, show_results, show_summary
+from firstspike.cli.show import STOPPED_STATUS, follow, show_results, show_summary, tell
 from firstspike.config import from_dict
 from firstspike.errors import FirstspikeError
 from firstspike.training import RECIPES, Options, Recipe, Run, get_recipe
 from firstspike.training.distributed import Place, find_place
 from firstspike.training.loop import begin, go_on
+from firstspike.training.side_by_side import End, Job, check_jobs, refuse_broken, side_by_side
 from firstspike.training.sweep import Axis, Sweep
 
 DEFAULT_RECIPE = "fashion-mnist-sample"
@@ -55,6 +56,8 @@ class Many:
     """Train once for each value of a field, as in --sweep neuron.tau none 2 4; repeat the flag for a grid."""
     ray: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Run them on Ray (pip install 'firstspike[ray]'), side by side, instead of one after the other."""
+    jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """Train N of them at a time on this machine, side by side on the same device."""
 
     @property
     def any(self) -> bool:
@@ -91,10 +94,11 @@ def train_command(recipe: Recipe) -> Callable[..., None]:
         options, many = arguments.options, arguments.many
         axes = tuple(Axis.of(words) for words in many.sweep)
         sweep = Sweep(arguments.recipe, axes, many.seeds)
+        check_jobs(many.jobs, many.ray)
         place = find_place(options.device)
         with place.together():
             if many.any:
-                run_sweep(sweep.open(arguments.out, place), place, options, many.ray)
+                run_sweep(sweep.open(arguments.out, place), place, options, many.ray, many.jobs)
                 return
             run, progress = begin(arguments.recipe, place, options, arguments.out)
             stop_or_show(run, follow(progress, place), place)
@@ -106,17 +110,20 @@ def resume(
     run: tyro.conf.Positional[Path],
     options: Annotated[Options, tyro.conf.arg(name="")] = Options(),  # noqa: B008
     ray: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1,
 ) -> None:
     """Continue a run, or a folder of seeds or of a sweep, that was stopped or killed.
 
     Args:
         run: The run folder.
         ray: Go on with a sweep on Ray.
+        jobs: Train N runs of a sweep at a time.
     """
+    check_jobs(jobs, ray)
     place = find_place(options.device)
     with place.together():
         if Sweep.is_in(run):
-            run_sweep(run, place, options, ray)
+            run_sweep(run, place, options, ray, jobs)
             return
         found = Run(run)
         if found.summary and place.leads:
@@ -139,13 +146,18 @@ def stopped(folder: Path, place: Place) -> None:
     sys.exit(STOPPED_STATUS)
 
 
-def run_sweep(folder: Path, place: Place, options: Options, ray: bool) -> None:
+def run_sweep(folder: Path, place: Place, options: Options, ray: bool, jobs: int) -> None:
     """All runs of a sweep that are not finished yet, and the table of all."""
-    sweep = Sweep.read(folder)
+    sweep, ends = Sweep.read(folder), dict[str, End]()
     if ray:
         from firstspike.training.on_ray import run_on_ray
 
         if not run_on_ray(sweep, folder, options, print):
+            stopped(folder, place)
+    elif jobs > 1:
+        todo = [Job(variant.folder, run, variant.recipe) for variant, run in sweep.unfinished(folder)]
+        ends = side_by_side(todo, jobs, options, tell)
+        if "stopped" in ends.values():
             stopped(folder, place)
     else:
         for number, (label, progress) in enumerate(sweep.runs(folder, place, options), start=1):
@@ -155,6 +167,7 @@ def run_sweep(folder: Path, place: Place, options: Options, ray: bool) -> None:
                 stopped(folder, place)
     if place.leads:
         show_results(sweep.write_results(folder), folder)
+    refuse_broken(ends, f"`firstspike resume {folder} --jobs {jobs}`")
 
 
 def recipes() -> None:

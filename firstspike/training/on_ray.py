@@ -4,23 +4,12 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from firstspike.config import from_dict, to_dict
+from firstspike.config import to_dict
 from firstspike.errors import FirstspikeError
-from firstspike.training.loop import Options, fit, resume
-from firstspike.training.recipe import Recipe
-from firstspike.training.run import Run
+from firstspike.training.loop import Options
 from firstspike.training.sweep import Sweep
-
-STOPPED = "stopped; resumable"
-
-
-class Caller(NamedTuple):
-    """Where the user is and what was typed, for workers elsewhere."""
-
-    folder: str
-    command: list[str]
+from firstspike.training.worker import STOPPED, Caller, train_one
 
 
 def run_on_ray(sweep: Sweep, folder: Path, options: Options, tell: Callable[[str], None]) -> bool:
@@ -41,11 +30,9 @@ def run_on_ray(sweep: Sweep, folder: Path, options: Options, tell: Callable[[str
         train = ray.remote(num_cpus=1, num_gpus=gpus)(train_one)
         caller, options_given, ends = Caller(os.getcwd(), sys.argv), to_dict(options), []
         waiting = {}
-        for variant in sweep.variants:
-            run = Run((folder / variant.folder).absolute())
-            if run.summary is None:
-                task = train.remote(caller, str(run.folder), to_dict(variant.recipe), options_given)
-                waiting[task] = variant
+        for variant, run in sweep.unfinished(folder.absolute()):
+            task = train.remote(caller, str(run.folder), to_dict(variant.recipe), options_given)
+            waiting[task] = variant
         while waiting:
             (done, *_), _ = ray.wait(list(waiting))
             ends.append(ray.get(done))
@@ -53,21 +40,3 @@ def run_on_ray(sweep: Sweep, folder: Path, options: Options, tell: Callable[[str
     finally:
         ray.shutdown()
     return STOPPED not in ends
-
-
-def train_one(caller: Caller, folder: str, recipe: dict[str, Any], options: dict[str, Any]) -> str:
-    """Train one run in a worker, from wherever it stands; returns how it ended."""
-    sys.argv = caller.command  # for the record
-    if Path(caller.folder).is_dir():  # relative paths in the recipe are the user's
-        os.chdir(caller.folder)
-    run, chosen = Run(folder), from_dict(Options, options)
-    try:
-        if run.recipe_path.exists():
-            resume(folder, options=chosen)
-        else:
-            fit(from_dict(Recipe, recipe), folder, options=chosen)
-    except FirstspikeError as error:
-        if run.recipe_path.exists():
-            run.log("failed", sentence=str(error))
-        return f"failed: {error}"
-    return "finished" if run.summary else STOPPED

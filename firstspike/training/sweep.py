@@ -158,6 +158,11 @@ class Sweep:
             progress = start_or_go_on(run, variant.recipe, place, replace(options, max_minutes=left))
             yield variant.folder, progress if place.world > 1 else _noting_failure(progress, run)
 
+    def unfinished(self, folder: Path) -> list[tuple[Variant, Run]]:
+        """The runs that are still to be trained, or trained to their end."""
+        runs = [(variant, Run(folder / variant.folder)) for variant in self.variants]
+        return [(variant, run) for variant, run in runs if run.summary is None]
+
     def write_results(self, folder: Path) -> dict[str, Any]:
         """Gather the measures of all runs into results.json and results.md."""
         runs = [
