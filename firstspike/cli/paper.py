@@ -8,12 +8,15 @@ from typing import Annotated
 import tyro
 from tyro.extras import SubcommandApp
 
+from firstspike.cli.show import STOPPED_STATUS, tell
 from firstspike.errors import FirstspikeError
-from firstspike.paper import ENTRIES, Settings
+from firstspike.paper import ENTRIES, Settings, train_all
 from firstspike.paper import make as make_entry
 from firstspike.paper.entry import Entry
 from firstspike.paper.report import write_results
 from firstspike.training import Options
+from firstspike.training.run import command
+from firstspike.training.side_by_side import check_jobs, refuse_broken
 
 app = SubcommandApp()
 
@@ -36,6 +39,7 @@ def make(
     runs: Path = Settings.cache,
     library: Path = Settings.library,
     seeds: int = Settings.seeds,
+    jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1,
     options: Annotated[Options, tyro.conf.arg(name="")] = Options(),  # noqa: B008
 ) -> None:
     """Make tables and figures of the paper's, training the runs they need; a stopped command goes on where it was.
@@ -47,11 +51,25 @@ def make(
         runs: Folder of the runs, which entries share.
         library: Folder of finished runs to use where their recipe is the one wanted.
         seeds: Seeds of the full form; more of them later add to what is there.
+        jobs: Train N runs at a time, side by side on the same device.
     """
+    check_jobs(jobs)
     settings = Settings(quick, out, runs, library, seeds, options)
-    for name in ENTRIES if names == ("all",) else names:
-        make_entry(find(name), settings, lambda line: print(line, file=sys.stderr, flush=True))
+    entries = [find(name) for name in (ENTRIES if names == ("all",) else names)]
+    failed = train_side_by_side(entries, settings, jobs) if jobs > 1 else set()
+    for entry in entries:
+        make_entry(entry, settings, tell, failed)
     print(settings.folder)
+
+
+def train_side_by_side(entries: list[Entry], settings: Settings, jobs: int) -> set[str]:
+    """Train all missing runs of entries; the names of those that failed."""
+    ends = train_all(entries, settings, jobs, tell)
+    if "stopped" in ends.values():
+        tell(f"Continue with: {command()}")
+        sys.exit(STOPPED_STATUS)
+    refuse_broken(ends, f"`{command()}`")
+    return {name for name, end in ends.items() if end == "failed"}
 
 
 def find(name: str) -> Entry:

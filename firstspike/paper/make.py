@@ -2,17 +2,18 @@
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from firstspike.measure.plots import save_figure
 from firstspike.paper.entry import SEEDS, Context, Entry, Runs
-from firstspike.paper.runs import DIAGNOSTICS, library_in, obtain, origin
+from firstspike.paper.runs import DIAGNOSTICS, digest, find, library_in, obtain, origin
 from firstspike.paper.table import Made
-from firstspike.training import Options, Run
+from firstspike.training import Options, Recipe, Run
 from firstspike.training.run import provenance, whole, write_json
+from firstspike.training.side_by_side import End, Job, side_by_side
 
 
 @dataclass(frozen=True)
@@ -36,20 +37,56 @@ class Settings:
         return self.out / ("quick" if self.quick else "full")
 
 
-def make(entry: Entry, settings: Settings, tell: Callable[[str], None] = print) -> list[Path]:
-    """Make one table or figure; returns the files written."""
+def train_all(
+    entries: Sequence[Entry], settings: Settings, jobs: int, tell: Callable[[str], None] = print
+) -> dict[str, End]:
+    """Train all runs that entries need and that are not there yet, `jobs` at a time.
+
+    Returns how each ended, by the name of its folder.
+    """
+    missing: dict[str, Job] = {}
+    for entry in entries:
+        usable = usable_by(entry, library_in(settings.library))
+        for recipes in entry.plan(settings.quick, settings.seeds).values():
+            for recipe in recipes:
+                run = find(recipe, settings.cache, usable)
+                if run.summary is None:
+                    missing.setdefault(digest(recipe), Job(run.folder.name, run, recipe))
+    return side_by_side(list(missing.values()), jobs, settings.options, tell, "firstspike.paper.worker")
+
+
+def make(
+    entry: Entry,
+    settings: Settings,
+    tell: Callable[[str], None] = print,
+    failed: Collection[str] = (),
+) -> list[Path]:
+    """Make one table or figure; returns the files written.
+
+    `failed` are the folders of runs whose training has failed just now: it is not tried again.
+    """
     started = time.monotonic()
     made_by()
     library = library_in(settings.library)
-    usable = [run for run in library if (run.folder / DIAGNOSTICS).is_dir()] if entry.diagnosed else library
-    runs = {
-        label: [obtain(recipe, settings.cache, usable, settings.options, tell) for recipe in recipes]
-        for label, recipes in entry.plan(settings.quick, settings.seeds).items()
-    }
+    usable = usable_by(entry, library)
+
+    def run_of(recipe: Recipe) -> Run:
+        run = find(recipe, settings.cache, usable)
+        if run.folder.name in failed:
+            return run
+        return obtain(recipe, settings.cache, usable, settings.options, tell)
+
+    plan = entry.plan(settings.quick, settings.seeds)
+    runs = {label: [run_of(recipe) for recipe in recipes] for label, recipes in plan.items()}
     made = entry.render(runs, Context(settings.quick, library))
     paths = write(entry, made, settings, runs)
     tell(f"{entry.name}: {', '.join(path.name for path in paths)} ({time.monotonic() - started:.0f} s)")
     return paths
+
+
+def usable_by(entry: Entry, library: list[Run]) -> list[Run]:
+    """Those runs of the library that have what the entry needs."""
+    return [run for run in library if (run.folder / DIAGNOSTICS).is_dir()] if entry.diagnosed else library
 
 
 def write(entry: Entry, made: Made, settings: Settings, runs: Runs) -> list[Path]:

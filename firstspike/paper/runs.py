@@ -25,7 +25,7 @@ from firstspike.measure.distributions import (
 )
 from firstspike.measure.evaluate import batches_of
 from firstspike.models import Network
-from firstspike.training import Options, Recipe, Run
+from firstspike.training import Options, Progress, Recipe, Run
 from firstspike.training.distributed import find_place
 from firstspike.training.loop import training
 from firstspike.training.run import write_json
@@ -43,6 +43,16 @@ def digest(recipe: Recipe) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:10]
 
 
+def find(recipe: Recipe, cache: Path, library: list[Run]) -> Run:
+    """The run of a recipe: in the library, or in the cache, where it may be yet to be trained."""
+    wanted = digest(recipe)
+    for found in library:
+        if digest(found.recipe) == wanted:
+            return found
+    # Another entry may have made it under another name.
+    return Run(next(iter(sorted(cache.glob(f"*-{wanted}"))), cache / f"{recipe.name}-{wanted}"))
+
+
 def obtain(
     recipe: Recipe, cache: Path, library: list[Run], options: Options, tell: Callable[[str], None]
 ) -> Run:
@@ -50,29 +60,36 @@ def obtain(
 
     A run whose training fails (NaN) comes back without a summary.
     """
-    wanted = digest(recipe)
-    for found in library:
-        if digest(found.recipe) == wanted:
-            return found
-    # Another entry may have made it under another name.
-    run = Run(next(iter(sorted(cache.glob(f"*-{wanted}"))), cache / f"{recipe.name}-{wanted}"))
+    run = find(recipe, cache, library)
     if run.summary is not None:
         return run
     tell(f"{run.folder.name}: training, {recipe.epochs} epochs")
-    trainer = Trainer(recipe, find_place(options.device))
-    if not run.recipe_path.exists():
-        Run.create(recipe, run.folder)
-    record(run, trainer, 0)
+    progress = recorded(run, recipe, options)
     try:
-        for progress in training(run, trainer, options, options.deadline()):
-            if progress.stopped:
+        for standing in progress:
+            if standing.stopped:
                 raise KeyboardInterrupt
-            if progress.step == 0 and progress.metrics:
-                record(run, trainer, progress.epoch)
     except FirstspikeError as error:
         run.log("failed", sentence=str(error))
         tell(f"{run.folder.name} failed: {error}")
     return run
+
+
+def recorded(run: Run, recipe: Recipe, options: Options) -> Iterator[Progress]:
+    """The training of a run, from wherever it stands, with diagnostics of every epoch."""
+    trainer = Trainer(recipe, find_place(options.device))
+    if not run.recipe_path.exists():
+        Run.create(recipe, run.folder)
+    record(run, trainer, 0)
+    return _recording(training(run, trainer, options, options.deadline()), run, trainer)
+
+
+def _recording(progress: Iterator[Progress], run: Run, trainer: Trainer) -> Iterator[Progress]:
+    """As `progress`, the diagnostics of each epoch written at its end."""
+    for standing in progress:
+        if standing.step == 0 and standing.metrics:
+            record(run, trainer, standing.epoch)
+        yield standing
 
 
 def library_in(folder: Path) -> list[Run]:
