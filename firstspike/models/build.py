@@ -45,9 +45,9 @@ def build_from(config: NetworkConfig) -> Network:
             case Dense():
                 last = index == len(tokens) - 1
                 linear = Linear(math.prod(given), token.neurons, config.T, config.normalisation)
-                layers.append(
-                    (Readout if last else Spiking)(linear, AMOS(config.neuron, token.neurons, config.T))
-                )
+                fall = config.fall if last else 0.0
+                neurons = AMOS(config.neuron, token.neurons, config.T, fall)
+                layers.append((Readout if last else Spiking)(linear, neurons))
                 if config.dropout and not last:
                     layers.append(Dropout(config.dropout))
     return Network(layers, config)

@@ -33,6 +33,12 @@ class NetworkConfig:
     """Average pooling, or max pooling as the ablation's baseline."""
     dropout: float = 0.0
     """Dropout rate after hidden fully connected layers, one mask for all steps."""
+    fall: float = 0.0
+    """How far the output's threshold falls: evenly from V (1 + fall) at the first step to V (1 - fall) at the last.
+
+    A clear answer is given at once all the same; close ones come one after the other, in the order of their
+    membranes, instead of together, and weak ones late instead of never.
+    """
     input_mean: tuple[float, ...] = (0.0,)
     """Mean per input channel (or one for all), taken off the input."""
     input_std: tuple[float, ...] = (1.0,)
@@ -51,6 +57,8 @@ class NetworkConfig:
             )
         if self.classes is not None and self.classes < 2:
             raise FirstspikeError(f"A classifier needs at least 2 classes, not {self.classes}.")
+        if not self.fall >= 0:
+            raise FirstspikeError(f"The output's threshold falls by 0 or more, not {self.fall}.")
         for name, values in (("mean", self.input_mean), ("std", self.input_std)):
             if len(values) not in (1, self.input_shape[0]) or not all(map(math.isfinite, values)):
                 raise FirstspikeError(

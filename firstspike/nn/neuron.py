@@ -40,20 +40,30 @@ class AMOS(nn.Module):
     """At-most-one-spike neurons: current `[T, B, C, ...]` in, spikes of the same shape out.
 
     Nothing is remembered between calls. `step` takes and returns the state for running step by step.
-    Learned thresholds need to know their `channels` and, per step, `T`.
+    Learned thresholds need to know their `channels` and, per step, `T`; so does a threshold that falls.
+
+    Args:
+        fall: let the threshold fall evenly over the T steps, from V (1 + fall) to V (1 - fall).
     """
 
     threshold: float | Tensor
 
     def __init__(
-        self, neuron: Neuron | None = None, channels: int | None = None, T: int | None = None
+        self,
+        neuron: Neuron | None = None,
+        channels: int | None = None,
+        T: int | None = None,
+        fall: float = 0.0,
     ) -> None:
         super().__init__()
         self.neuron = neuron = neuron or Neuron()
         self.force_last: bool | None = None
         """Whether the last step is forced to fire; None means while training, which is the paper's rule."""
-        if neuron.learn_threshold == "fixed":
+        if neuron.learn_threshold == "fixed" and not fall:
             self.threshold = neuron.threshold
+            return
+        if fall:
+            self._let_fall(fall, channels, T)
             return
         if channels is None or (neuron.learn_threshold == "channel-step" and T is None):
             raise FirstspikeError(
@@ -62,6 +72,17 @@ class AMOS(nn.Module):
             )
         shape = (channels,) if neuron.learn_threshold == "channel" else (T or 1, channels)
         self.threshold = nn.Parameter(torch.full(shape, float(neuron.threshold)))
+
+    def _let_fall(self, fall: float, channels: int | None, T: int | None) -> None:
+        if self.neuron.learn_threshold != "fixed":
+            raise FirstspikeError("A threshold is either learned or falls: leave out fall or learn_threshold.")
+        if channels is None or T is None:
+            raise FirstspikeError(
+                "A threshold that falls needs the number of channels and T: give AMOS(neuron, channels=..., T=...)."
+            )
+        shares = torch.linspace(1 + fall, 1 - fall, T) if T > 1 else torch.ones(1)
+        values = self.neuron.threshold * shares[:, None].repeat(1, channels)
+        self.register_buffer("threshold", values, persistent=False)
 
     def forward(
         self,

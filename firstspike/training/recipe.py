@@ -43,6 +43,8 @@ class NetConfig:
     """Average pooling, or max pooling as the ablation's baseline."""
     dropout: float = 0.0
     """Dropout rate after hidden fully connected layers, one mask for all steps."""
+    fall: float = 0.0
+    """How far the output's threshold falls over the steps, from V (1 + fall) to V (1 - fall)."""
     start_from: str | None = None
     """A run or model folder whose weights to start from: for example a trained ReLU twin's."""
     teacher: str | None = None
@@ -130,6 +132,7 @@ class Recipe:
             normalisation=self.normalisation,
             pooling=self.network.pooling,
             dropout=self.network.dropout,
+            fall=self.network.fall if self.network.unit == "spike" else 0.0,
             input_mean=mean,
             input_std=std,
         )

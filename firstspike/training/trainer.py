@@ -130,9 +130,12 @@ class Trainer:
         return logits_loss(output, batch, recipe.loss, teacher)
 
     def output_threshold(self, output: Output) -> float | Tensor:
-        """V of the output neurons, for the membrane of all steps but the last."""
+        """V of the output neurons, for the membrane of all steps but the last.
+
+        Of a threshold that falls, the loss asks for its mean: the fall then puts in order what is near it.
+        """
         for module in reversed(list(self.network.modules())):
-            if isinstance(module, Readout):
+            if isinstance(module, Readout) and isinstance(module.neuron.threshold, nn.Parameter):
                 return module.neuron.threshold_for(output.membrane[: len(output.spikes) - 1])
         return self.recipe.neuron.threshold
 

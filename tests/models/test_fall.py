@@ -1,0 +1,61 @@
+"""A threshold of the output that falls over the steps."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import firstspike
+from firstspike.errors import FirstspikeError
+from firstspike.functional import predict, spike_times
+from firstspike.models import Network, build, load, save
+from firstspike.nn import AMOS, Neuron
+from tests.models.zoo import images
+
+
+def falling(fall: float = 0.75, T: int = 4, **options: object) -> Network:
+    torch.manual_seed(0)
+    return build("C4K3-P2-FC10", (1, 8, 8), T, fall=fall, **options).eval()
+
+
+def test_the_output_fires_where_the_membrane_first_meets_the_falling_threshold() -> None:
+    net = falling()
+    output = net(images(net, 64))
+    ladder = torch.tensor([1.75, 1.25, 0.75, 0.25])[:, None, None]
+    above = (output.membrane >= ladder).cumsum(0) > 0
+    assert torch.equal(output.spikes.cumsum(0) > 0, above)
+    assert output.spikes.sum(2).argmax(0).float().mean() > 0  # some wait
+
+
+def test_stepping_fusing_and_saving_keep_the_fall(tmp_path: Path) -> None:
+    net = falling()
+    x = images(net, 16)
+    wanted = net(x).spikes
+    state, steps = net.start(x), []
+    for _ in range(net.T):
+        step, state = net.step(None, state)
+        steps.append(step.spikes)
+    assert torch.equal(torch.stack(steps), wanted)
+    assert torch.equal(net.fuse()(x).spikes, wanted)
+    save(net, tmp_path / "model")
+    assert torch.equal(load(tmp_path / "model")(x).spikes, wanted)
+    answer = firstspike.infer(net, x, ties="strict")
+    assert torch.equal(torch.as_tensor(answer.label), spike_times(wanted).argmin(1))
+
+
+def test_the_order_of_near_answers_is_told_by_their_time() -> None:
+    """Two membranes over V tie under a fixed threshold; a falling one gives the higher the first word."""
+    membrane = torch.tensor([1.1, 1.4, 0.2]).expand(4, 1, 3)
+    current = torch.cat([membrane[:1], torch.zeros(3, 1, 3)])
+    fixed, falling = AMOS(), AMOS(Neuron(), channels=3, T=4, fall=0.75)
+    assert predict(spike_times(fixed.eval()(current)), membrane).label == 0
+    assert predict(spike_times(falling.eval()(current)), membrane).label == 1
+
+
+def test_bad_falls_are_refused() -> None:
+    with pytest.raises(FirstspikeError, match="falls by 0 or more, not -1"):
+        falling(-1.0)
+    with pytest.raises(FirstspikeError, match="either learned or falls"):
+        falling(neuron=Neuron(learn_threshold="channel"))
+    with pytest.raises(FirstspikeError, match="needs the number of channels and T"):
+        AMOS(Neuron(), fall=0.5)
