@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from firstspike.cli import main
+from firstspike.cli.show import STOPPED_STATUS
 
 
 def test_list_names_all_entries(capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,3 +34,14 @@ def test_results_are_written(tmp_path: Path) -> None:
     page = (tmp_path / "R.md").read_text()
     assert "92.63" in page
     assert "NVIDIA H200" in page
+
+
+def test_the_time_limit_stops_runs_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = ["--out", str(tmp_path / "out"), "--runs", str(tmp_path / "runs"), "--library", str(tmp_path)]
+    with pytest.raises(SystemExit) as ended:
+        main(["paper", "make", "all", "--quick", "--jobs", "2", "--max-minutes", "0", *folders])
+    assert ended.value.code == STOPPED_STATUS
+    said = capsys.readouterr().err
+    assert "Stopped by the time limit; resumable." in said
+    assert "Continue with: " in said
+    assert not (tmp_path / "out").exists()

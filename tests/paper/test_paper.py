@@ -4,15 +4,19 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numba
 import pytest
+import torch
 
-from firstspike.paper import ENTRIES, Settings, make
+from firstspike.nn import Normalisation
+from firstspike.paper import ENTRIES, Settings, make, train_all
 from firstspike.paper import recipes as experiments
-from firstspike.paper.entry import Entry, make_quick
+from firstspike.paper.entry import Context, Entry, Runs, make_quick
 from firstspike.paper.report import results_page
 from firstspike.paper.runs import diagnostics, digest, library_in, obtain
-from firstspike.paper.table import Claim, Table, text
+from firstspike.paper.table import Claim, Made, Table, text
 from firstspike.training import Options, Recipe, Run
+from firstspike.training.optimizer import OptimizerConfig
 from tests.training.small import recipe
 
 CPU = Options(device="cpu", tensorboard=False)
@@ -106,6 +110,48 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
     run = obtain(wanted, tmp_path, [], CPU, tell)
     assert run.summary is not None
     assert run.metrics("resumed")
+
+
+def test_missing_runs_are_trained_side_by_side_each_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are those that `obtain` would train, diagnostics and all; what failed is not tried again."""
+    monkeypatch.setattr("firstspike.paper.entry.make_quick", lambda recipe: recipe)
+    monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))
+    monkeypatch.setenv("NUMBA_NUM_THREADS", str(numba.get_num_threads()))
+    good = tiny(experiments.full())
+    bad = replace(
+        good, optimizer=OptimizerConfig("sgd", lr=1e38), normalisation=Normalisation("none"), name="bad"
+    )
+    seen: list[Run] = []
+
+    def render(runs: Runs, _: Context) -> Made:
+        seen.extend(run for seeds in runs.values() for run in seeds)
+        return Made()
+
+    first = Entry("first", "First", "table", lambda: {"good": good, "bad": bad}, render)
+    second = Entry("second", "Second", "table", lambda: {"again": replace(good, name="again")}, render)
+    settings = Settings(True, tmp_path / "out", tmp_path / "runs", tmp_path / "none", options=CPU)
+    ends = train_all([first, second], settings, 2, tell)
+    assert sorted(ends.values()) == ["failed", "finished"]
+
+    lines: list[str] = []
+    failed = {name for name, end in ends.items() if end == "failed"}
+    for entry in (first, second):
+        make(entry, settings, lines.append, failed)
+    assert len(lines) == 2, "something was trained again"
+    assert seen[0].folder == seen[2].folder
+    assert seen[1].metrics("failed")
+    alone = obtain(good, tmp_path / "alone", [], CPU, tell)
+    assert seen[0].summary is not None
+    assert alone.summary is not None
+    assert seen[0].summary["test"] == alone.summary["test"]
+    for epoch in (0, 1, 2):
+        ours, theirs = diagnostics(seen[0], epoch), diagnostics(alone, epoch)
+        assert [at["variance"] for at in ours.values()] == pytest.approx(
+            [at["variance"] for at in theirs.values()], rel=1e-3
+        )
+    assert train_all([second], settings, 2, tell) == {}
 
 
 SLOW = ("time-steps", "variance", "gamma", "decoder-steps")
