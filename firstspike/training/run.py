@@ -7,6 +7,7 @@ checkpoints/        to resume from; gone once the run is finished
 model/              the trained network
 summary.json        the final measures
 accuracy.png, raster.png
+output.log          what it printed, where it was trained beside others (--jobs)
 """
 
 import json
