@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from firstspike.errors import FirstspikeError
 from firstspike.models.config import NetworkConfig
 from firstspike.models.network import Network
-from firstspike.nn import Spiking
+from firstspike.nn import Spiking, Synapse
 
 
 class Twin(nn.Module):
@@ -44,7 +44,8 @@ class Twin(nn.Module):
 def start_from(net: Network, source: Network | Twin) -> None:
     """Start a network from the weights, gains and biases of another of the same architecture.
 
-    Thresholds and batch statistics stay as they are: a ReLU unit's do not carry over.
+    Thresholds and batch statistics stay as they are: a ReLU unit's do not carry over. A spiking network of
+    another T gives the very weights it runs with; a twin's come to the scale that T steps ask for.
     """
     donor = source.net if isinstance(source, Twin) else source
     own = net.state_dict()
@@ -64,4 +65,13 @@ def start_from(net: Network, source: Network | Twin) -> None:
                 f"Cannot start {net.config.architecture} from {donor.config.architecture}: {name!r} has shape "
                 f"{list(own[name].shape)} here and {list(value.shape)} there."
             )
+    if isinstance(source, Network):
+        _keep_scale(net, source, carried)
     net.load_state_dict({**own, **carried})
+
+
+def _keep_scale(net: Network, source: Network, carried: dict[str, Tensor]) -> None:
+    """Undo in the gains what another T does to normalised weights, whose deviation goes with its square root."""
+    for name, module in source.named_modules():
+        if isinstance(module, Synapse) and module.normalisation.kind == "weight" and module.gain is not None:
+            carried[f"{name}.gain"] = carried[f"{name}.gain"] * (source.T / net.T) ** 0.5

@@ -56,6 +56,13 @@ def test_a_network_starts_from_weights_but_keeps_thresholds_and_statistics(from_
         assert torch.equal(tensor, donor.state_dict()[name] if carried else before[name]), name
 
 
+def test_starting_from_fewer_steps_keeps_the_weights_that_the_donor_runs_with() -> None:
+    net, donor = (build("C3K3-P2-FC5-FC4", (1, 6, 6), T=T) for T in (8, 2))
+    start_from(net, donor)
+    for mine, theirs in zip(net.fuse().parameters(), donor.fuse().parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
 def test_starting_from_another_architecture_is_refused() -> None:
     with pytest.raises(FirstspikeError, match=r"start FC5-FC4 from FC7-FC4: .*\[5.* here and \[7.* there"):
         start_from(build("FC5-FC4", (6,)), build("FC7-FC4", (6,)))
