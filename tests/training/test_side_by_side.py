@@ -21,7 +21,7 @@ from tests.training.processes import ONE_THREAD, outcome, start, stop, write_rec
 from tests.training.small import recipe
 
 SMALL = recipe("FC16-FC4", epochs=1)
-EPOCHS = 25
+EPOCHS = 12
 """Enough to be stopped on the way."""
 OPTIONS = Options(device="cpu", tensorboard=False)
 CPU = ["--device", "cpu", "--no-tensorboard"]
