@@ -36,7 +36,8 @@ def classify(
         raster: Draw the wave of first spikes of the first image to this file (PNG, PDF or SVG).
         resize: Cut and scale pictures to the size that the network takes.
     """
-    net, dataset = find_network(model)
+    net, trained_on = find_network(model)
+    dataset = trained_on.name
     if not isinstance(net, Network):
         raise FirstspikeError(f"{model} holds a ReLU twin; only a spiking network can answer early.")
     if not images:
@@ -44,7 +45,7 @@ def classify(
     runner = find_runner(net, weights)
     rows = [("image", "class", "gap", "steps", "spikes", "us")]
     for number, source in enumerate(images):
-        picture = read_picture(net, source, resize)
+        picture = read_picture(net, source, resize, trained_on.integrate, trained_on.clip)
         answer, microseconds = timed(runner, picture, ties, times=raster is not None and number == 0)
         if answer.times is not None and raster is not None:
             draw(answer, picture, net, raster, class_name(answer, picture, dataset))

@@ -17,6 +17,7 @@ from firstspike.models import Network, RateTwin, Twin
 from firstspike.training.distributed import find_place
 from firstspike.training.find import find_model
 from firstspike.training.finish import score
+from firstspike.training.recipe import DataConfig
 
 
 def evaluate_command(
@@ -40,9 +41,10 @@ def evaluate_command(
         hardware: Constants that energy is estimated with.
     """
     place = find_place(device)
-    net, name = find_network(run)
-    config = net.config
-    dataset = load(data or name, split, T=config.T if config.encoding == "frames" else None)
+    net, trained_on = find_network(run)
+    T = net.config.T if net.config.encoding == "frames" else None
+    name = data or trained_on.name
+    dataset = load(name, split, T=T, integrate=trained_on.integrate, clip=trained_on.clip)
     if samples is not None:
         if samples < 1:
             raise FirstspikeError(f"--samples is {samples}: give 1 or more.")
@@ -55,10 +57,10 @@ def evaluate_command(
         show(values)
 
 
-def find_network(name: str) -> tuple[Network | Twin, str]:
-    """The network of a run, of a model folder or of the package, and the data set it was trained on."""
+def find_network(name: str) -> tuple[Network | Twin, DataConfig]:
+    """The network of a run, of a model folder or of the package, and the data it was trained on."""
     found = find_model(name)
-    return found.model, found.run.recipe.data.name if found.run else _guess(found.name)
+    return found.model, found.run.recipe.data if found.run else DataConfig(_guess(found.name))
 
 
 def _guess(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -34,11 +35,13 @@ def load(
     T: int | None = None,
     integrate: Integrate = "duration",
     size: int | None = None,
+    clip: int = 0,
 ) -> Dataset:
     """One split of a data set: a name of the `catalogue`, a folder of images by class, or an `.npz` with x and y.
 
     Event sets are integrated to `T` frames, of equal duration or of equal event count; `T` means nothing to
     images. `size` sums the pixels of event frames to size x size, or cuts the pictures of a folder to it.
+    `clip` cuts the counts of event frames to at most so many (1: whether there was an event); 0 leaves them.
     `root` is where the named sets lie (`data_root()` by default).
     """
     if split not in ("train", "test"):
@@ -47,7 +50,28 @@ def load(
         raise FirstspikeError(f"integrate is {integrate!r}; expected duration or count.")
     if T is not None and T < 1:
         raise FirstspikeError(f"T is {T}; expected 1 or more.")
+    if clip < 0:
+        raise FirstspikeError(f"clip is {clip}; expected the largest event count to keep, or 0 for all.")
     root = data_root() if root is None else Path(root)
+    dataset = _load(name_or_path, split, root, T, integrate, size)
+    return clipped(dataset, clip) if clip and dataset.is_events else dataset
+
+
+def clipped(dataset: Dataset, most: int) -> Dataset:
+    """Event frames with no count above `most`."""
+    counts = dataset.images.clamp(max=most)
+    description = f"{dataset.split}, counts up to {most}"
+    return replace(dataset, images=counts.to(torch.uint8) if most < 256 else counts, split=description)
+
+
+def _load(
+    name_or_path: str | Path,
+    split: Split,
+    root: Path,
+    T: int | None,
+    integrate: Integrate,
+    size: int | None,
+) -> Dataset:
     if str(name_or_path) in catalogue:
         named = catalogue[str(name_or_path)]
         with reading(root / named.name):

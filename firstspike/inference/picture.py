@@ -1,7 +1,7 @@
 """Pictures for a network: image files, and samples of a data set by their index."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from firstspike.data import load
+from firstspike.data.frames import Integrate
 from firstspike.errors import FirstspikeError
 from firstspike.models import Network
 
@@ -25,10 +26,15 @@ class Picture(NamedTuple):
     """The names of its data set's classes."""
 
 
-def read_picture(net: Network, source: str, resize: bool = False) -> Picture:
-    """An image file, or `DATASET:INDEX` (of the test split) or `DATASET:SPLIT:INDEX`."""
+def read_picture(
+    net: Network, source: str, resize: bool = False, integrate: Integrate = "duration", clip: int = 0
+) -> Picture:
+    """An image file, or `DATASET:INDEX` (of the test split) or `DATASET:SPLIT:INDEX`.
+
+    Event sets are brought to frames as `data.load` says; use what the network was trained on.
+    """
     if not Path(source).exists() and ":" in source:
-        return _from_dataset(net, source)
+        return _from_dataset(net, source, integrate, clip)
     if net.config.encoding == "frames":
         raise FirstspikeError(
             f"This network takes event frames, not the picture {source}: give DATASET:INDEX, like dvs-gesture:0."
@@ -36,15 +42,16 @@ def read_picture(net: Network, source: str, resize: bool = False) -> Picture:
     return Picture(source, _from_file(net, Path(source), resize))
 
 
-def _from_dataset(net: Network, source: str) -> Picture:
+def _from_dataset(net: Network, source: str, integrate: Integrate, clip: int) -> Picture:
     name, *split, index = source.split(":")
     split = split or ["test"]
     if len(split) > 1 or split[0] not in ("train", "test") or not index.isdecimal():
         raise FirstspikeError(
             f"{source!r} is neither a file nor DATASET:INDEX: write for example fashion-mnist-sample:test:3."
         )
-    events = net.config.encoding == "frames"
-    dataset = load(name, "train" if split[0] == "train" else "test", T=net.T if events else None)
+    T = net.T if net.config.encoding == "frames" else None
+    part: Literal["train", "test"] = "train" if split[0] == "train" else "test"
+    dataset = load(name, part, T=T, integrate=integrate, clip=clip)
     number = int(index)
     if number >= len(dataset):
         raise FirstspikeError(f"{source}: there are {len(dataset):,} samples, numbered from 0.")

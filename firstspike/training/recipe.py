@@ -29,6 +29,8 @@ class DataConfig:
     """Bring each input channel to mean 0 and deviation 1 (images under direct encoding)."""
     integrate: Literal["duration", "count"] = "duration"
     """Cut events into T frames of equal duration, or of equal event count."""
+    clip: int = 0
+    """Largest event count of a pixel in a frame; 1 tells only whether there was one, 0 leaves counts as they are."""
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,7 @@ class Meter:
 def training_sets(recipe: Recipe) -> tuple[Dataset, Dataset | None]:
     """The training set, and what the recipe holds out of it."""
     T = recipe.T if recipe.encoding == "frames" else None
-    whole = load(recipe.data.name, "train", T=T, integrate=recipe.data.integrate)
+    whole = load(recipe.data.name, "train", T=T, integrate=recipe.data.integrate, clip=recipe.data.clip)
     held = recipe.data.validation
     if not held:
         return whole, None
@@ -232,7 +232,7 @@ def training_sets(recipe: Recipe) -> tuple[Dataset, Dataset | None]:
 def test_set(recipe: Recipe) -> Dataset:
     """What a finished run is tested on."""
     T = recipe.T if recipe.encoding == "frames" else None
-    return load(recipe.data.name, "test", T=T, integrate=recipe.data.integrate)
+    return load(recipe.data.name, "test", T=T, integrate=recipe.data.integrate, clip=recipe.data.clip)
 
 
 def make_model(recipe: Recipe, train_set: Dataset) -> nn.Module:

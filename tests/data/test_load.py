@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from firstspike.data import catalogue, data_root, load
 from firstspike.errors import FirstspikeError
@@ -29,7 +31,17 @@ def test_a_set_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> None:
         load("mnist", root=tmp_path)
 
 
-@pytest.mark.parametrize("wrong", [{"split": "validation"}, {"integrate": "frames"}, {"T": 0}])
+def test_event_counts_are_clipped_and_pictures_are_not(tmp_path: Path) -> None:
+    counts = np.arange(2 * 4 * 1 * 2 * 2, dtype=np.uint8).reshape(2, 4, 1, 2, 2)
+    np.savez(tmp_path / "events.npz", x=counts, y=np.array([0, 1]), x_test=counts, y_test=np.array([0, 1]))
+    whole, cut = (load(tmp_path / "events.npz", T=4, clip=clip) for clip in (0, 3))
+    assert torch.equal(cut.images, whole.images.clamp(max=3))
+    assert "counts up to 3" in cut.split
+    pictures = load("fashion-mnist-sample", clip=1)
+    assert pictures.images.max() == 255
+
+
+@pytest.mark.parametrize("wrong", [{"split": "validation"}, {"integrate": "frames"}, {"T": 0}, {"clip": -1}])
 def test_wrong_options_are_refused(wrong) -> None:
     with pytest.raises(FirstspikeError, match="expected"):
         load("fashion-mnist-sample", **wrong)
