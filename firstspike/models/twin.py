@@ -1,5 +1,6 @@
 """The ReLU twin: the same synapses with ReLU units between them, run once instead of over time."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -48,30 +49,28 @@ def start_from(net: Network, source: Network | Twin) -> None:
     another T gives the very weights it runs with; a twin's come to the scale that T steps ask for.
     """
     donor = source.net if isinstance(source, Twin) else source
-    own = net.state_dict()
-    carried = {
-        name: value
-        for name, value in donor.state_dict().items()
-        if name in own and name.rsplit(".", 1)[-1] in ("weight", "gain", "bias")
-    }
-    for name in own.keys() ^ donor.state_dict().keys():
-        if name.endswith(".weight"):
+    pairs = list(zip(_synapses(net), _synapses(donor), strict=False))
+    if len(_synapses(net)) != len(_synapses(donor)):
+        raise FirstspikeError(
+            f"Cannot start {net.config.architecture} from {donor.config.architecture}: the layers differ."
+        )
+    for number, (mine, theirs) in enumerate(pairs, start=1):
+        if mine.weight.shape != theirs.weight.shape:
             raise FirstspikeError(
-                f"Cannot start {net.config.architecture} from {donor.config.architecture}: the layers differ."
+                f"Cannot start {net.config.architecture} from {donor.config.architecture}: the weights of layer "
+                f"{number} have shape {list(mine.weight.shape)} here and {list(theirs.weight.shape)} there."
             )
-    for name, value in carried.items():
-        if value.shape != own[name].shape:
-            raise FirstspikeError(
-                f"Cannot start {net.config.architecture} from {donor.config.architecture}: {name!r} has shape "
-                f"{list(own[name].shape)} here and {list(value.shape)} there."
-            )
-    if isinstance(source, Network):
-        _keep_scale(net, source, carried)
-    net.load_state_dict({**own, **carried})
+    # Normalised weights go with the square root of T; a gain can undo that.
+    scale = (donor.T / net.T) ** 0.5 if isinstance(source, Network) else 1.0
+    with torch.no_grad():
+        for mine, theirs in pairs:
+            mine.weight.copy_(theirs.weight)
+            if mine.gain is not None and theirs.gain is not None:
+                mine.gain.copy_(theirs.gain * (scale if theirs.normalisation.kind == "weight" else 1.0))
+            if mine.bias is not None and theirs.bias is not None:
+                mine.bias.copy_(theirs.bias)
 
 
-def _keep_scale(net: Network, source: Network, carried: dict[str, Tensor]) -> None:
-    """Undo in the gains what another T does to normalised weights, whose deviation goes with its square root."""
-    for name, module in source.named_modules():
-        if isinstance(module, Synapse) and module.normalisation.kind == "weight" and module.gain is not None:
-            carried[f"{name}.gain"] = carried[f"{name}.gain"] * (source.T / net.T) ** 0.5
+def _synapses(net: Network) -> list[Synapse]:
+    """Those of a network in order, wherever dropout and pooling lie between them."""
+    return [module for module in net.modules() if isinstance(module, Synapse)]

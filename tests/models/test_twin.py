@@ -63,6 +63,13 @@ def test_starting_from_fewer_steps_keeps_the_weights_that_the_donor_runs_with() 
         torch.testing.assert_close(mine, theirs)
 
 
+def test_dropout_on_one_side_only_does_not_matter() -> None:
+    net, donor = (build("FC5-FC6-FC4", (6,), T=3, dropout=rate) for rate in (0.0, 0.5))
+    start_from(net, Twin(donor))
+    for mine, theirs in zip(net.parameters(), donor.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
 def test_starting_from_another_architecture_is_refused() -> None:
     with pytest.raises(FirstspikeError, match=r"start FC5-FC4 from FC7-FC4: .*\[5.* here and \[7.* there"):
         start_from(build("FC5-FC4", (6,)), build("FC7-FC4", (6,)))
