@@ -29,6 +29,7 @@ struct LayerSpec {
     int32_t most = 1;                            // the largest count that an input of this layer can have
 };
 
+// Aligned memory, zero at first.
 template <class T>
 class Buffer {
   public:
@@ -37,6 +38,11 @@ class Buffer {
     T* data() const { return memory_.get(); }
     size_t size() const { return size_; }
     void clear();
+    // Four bytes are a float here and an integer there.
+    template <class Other>
+    Other* as() const {
+        return reinterpret_cast<Other*>(data());
+    }
 
   private:
     struct Free {
@@ -49,21 +55,26 @@ class Buffer {
 struct Block {
     int32_t first;   // lane of its first output channel
     int32_t halves;  // vectors of 8 channels
-    size_t weights;  // where its weights begin
+    size_t weights;  // the byte where its weights begin
 };
 
 struct Layer {
+    Kind kind = Kind::f32;
     Grid grid{};
-    int32_t padding = 0, outputs = 0, out_height = 0, out_width = 0;
-    bool linear = false, is_int8 = false, saturate = false;
+    int32_t padding = 0, outputs = 0;
+    bool linear = false, saturate = false;
     float tau = 0;
     std::vector<Block> blocks;
-    Buffer<float> weights_f32;
-    Buffer<int8_t> weights_i8;
+    Buffer<uint8_t> weights;
     Buffer<float> theta_f32, bias, unit;  // theta: [T][stride]
     Buffer<int32_t> theta_i32;
-    std::vector<int32_t> target;  // byte offset in the next layer's counts of each output position, or -1
-    int32_t positions() const { return grid.out_rows * grid.out_cols; }
+    Buffer<float> exact;                       // for int16, the float32 weights: [outputs][kh][kw][cell]
+    std::vector<int32_t> place, start, target;  // see Groups
+
+    Groups groups() const {
+        return {static_cast<int32_t>(target.size()), place.data(), start.data(), target.data()};
+    }
+    bool integer() const { return kind != Kind::f32 && !(tau > 0); }  // whether sums are compared as integers
 };
 
 class Model {
@@ -110,12 +121,11 @@ class Run {
 
   private:
     struct State {
-        Buffer<float> acc_f32, membrane, map;
-        Buffer<int32_t> acc_i32;
-        Buffer<uint8_t> counts, times;
-        Buffer<int32_t> offset, start;
-        Buffer<float> value_f32;
-        Buffer<uint32_t> value_i8;
+        Buffer<uint32_t> acc;  // float or int32
+        Buffer<float> membrane;
+        Buffer<uint8_t> counts, times, total;
+        Buffer<int32_t> offset, start, cells, mass;
+        Buffer<uint32_t> value, map;
         int64_t arrived = 0;  // spikes in counts
         int64_t spikes = 0;
     };
@@ -126,6 +136,7 @@ class Run {
     bool advance(bool constant_input);
     void integrate_analog(size_t index, bool fresh);
     void integrate_counts(size_t index, bool fresh);
+    float output(int32_t channel) const;
     template <class Task>
     void share(const Layer& layer, double work, const Task& task);
     int64_t fire(size_t index);

@@ -1,4 +1,6 @@
 // Checking a network's description, and packing its weights.
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -25,11 +27,10 @@ void Buffer<T>::Free::operator()(T* at) const {
 
 template <class T>
 void Buffer<T>::clear() {
-    std::memset(static_cast<void*>(data()), 0, size_ * sizeof(T));
+    if (size_) std::memset(static_cast<void*>(data()), 0, size_ * sizeof(T));
 }
 
 template class Buffer<float>;
-template class Buffer<int8_t>;
 template class Buffer<uint8_t>;
 template class Buffer<int32_t>;
 template class Buffer<uint32_t>;
@@ -85,9 +86,9 @@ void check(const LayerSpec& spec, size_t index, int T) {
         refuse(index, "its sums could exceed 32 bits; use float32 weights");
 }
 
-// Blocks of output channels; a convolution's are narrower, because several positions share the registers. `taps`:
-// weights of one output channel.
-std::vector<Block> cut(int32_t outputs, bool linear, size_t taps) {
+// Blocks of output channels; a convolution's are narrower, because several positions share the registers. `bytes`:
+// the weights of one output channel.
+std::vector<Block> cut(int32_t outputs, bool linear, size_t bytes) {
     std::vector<Block> blocks;
     const int32_t halves = (outputs + kHalf - 1) / kHalf, vectors = (halves + 1) / 2;
     const int32_t most = linear ? kLinearVectors : kConvVectors;
@@ -98,41 +99,94 @@ std::vector<Block> cut(int32_t outputs, bool linear, size_t taps) {
         const int32_t width = std::min(wanted, halves - first);
         blocks.push_back({first * kHalf, width, weights});
         first += width;
-        weights += taps * static_cast<size_t>(width * kHalf);
+        weights += bytes * static_cast<size_t>(width * kHalf);
     }
     return blocks;
 }
 
-void pack(const LayerSpec& spec, Layer& layer) {
-    const Grid& g = layer.grid;
-    const int32_t kh = spec.kernel ? spec.kernel : spec.height, kw = spec.kernel ? spec.kernel : spec.width;
-    const int32_t inputs = layer.is_int8 ? g.groups : g.channels;
-    const size_t fold = layer.is_int8 ? 4 : 1, taps = static_cast<size_t>(kh) * kw * inputs * fold;
-    layer.blocks = cut(spec.outputs, layer.linear, taps);
-    const size_t total = taps * static_cast<size_t>(g.stride);
-    if (layer.is_int8)
-        layer.weights_i8 = Buffer<int8_t>(total);
-    else
-        layer.weights_f32 = Buffer<float>(total);
-    for (const Block& block : layer.blocks) {
-        const size_t row = static_cast<size_t>(block.halves * kHalf) * fold;
-        const int32_t end = std::min(block.first + block.halves * kHalf, spec.outputs);
-        for (int32_t out = block.first; out < end; ++out)
-            for (int32_t c = 0; c < spec.channels; ++c)
-                for (int32_t y = 0; y < kh; ++y)
-                    for (int32_t x = 0; x < kw; ++x) {
-                        const size_t from = ((static_cast<size_t>(out) * spec.channels + c) * kh + y) * kw + x;
-                        const size_t tap = static_cast<size_t>(y) * kw + x;
-                        const size_t lane = static_cast<size_t>(out - block.first);
-                        if (layer.is_int8) {
-                            const size_t at = (tap * inputs + c / 4) * row + lane * 4 + c % 4;
-                            layer.weights_i8.data()[block.weights + at] = spec.weights_i8[from];
-                        } else {
-                            const size_t at = (tap * inputs + c) * row + lane;
-                            layer.weights_f32.data()[block.weights + at] = spec.weights_f32[from];
-                        }
-                    }
+// The largest int16 weight such that no sum exceeds 30 bits. Over all steps an input counts `most` at most, as a neuron
+// fires once; under max pooling (where `most` is 1) it may count once at each step.
+int64_t levels(const LayerSpec& spec, int T) {
+    const int64_t fan_in = spec.weight_count / spec.outputs, counts = spec.most > 1 ? spec.most : T;
+    return std::min<int64_t>(32767, (int64_t{1} << 30) / product({fan_in, counts}));
+}
+
+// float32 layers that take spikes are screened by int16 sums where that is faster: see screen.hpp. The last layer's
+// sums are looked at as they are, and a narrow one is not worth it.
+Kind kind_of(const LayerSpec& spec, int T, bool analog, bool last, const Kernels& kernels) {
+    if (spec.weights_i8) return Kind::i8;
+    const bool screened = kernels.fast_i16 && !analog && !last && !(spec.tau > 0) && spec.outputs >= 2 * kLanes;
+    return screened && levels(spec, T) >= 4096 ? Kind::i16 : Kind::f32;
+}
+
+// What one int16 step of each output's weights is worth.
+std::vector<double> units(const LayerSpec& spec, int T) {
+    std::vector<double> found;
+    const int64_t fan_in = spec.weight_count / spec.outputs;
+    for (int32_t out = 0; out < spec.outputs; ++out) {
+        double largest = 0;
+        for (int64_t at = 0; at < fan_in; ++at)
+            largest = std::max(largest, std::abs(static_cast<double>(spec.weights_f32[out * fan_in + at])));
+        found.push_back(largest > 0 ? largest / static_cast<double>(levels(spec, T)) : 1.0);
     }
+    return found;
+}
+
+// Every weight at its place: put(out, from, row, lane) for output `out`, its place in the description, its row of
+// lanes and where in it.
+template <class Put>
+void each_weight(const LayerSpec& spec, const Grid& g, int fold, const Put& put) {
+    const int32_t kh = spec.kernel ? spec.kernel : spec.height, kw = spec.kernel ? spec.kernel : spec.width;
+    for (int32_t out = 0; out < spec.outputs; ++out)
+        for (int32_t c = 0; c < spec.channels; ++c)
+            for (int32_t y = 0; y < kh; ++y)
+                for (int32_t x = 0; x < kw; ++x) {
+                    const size_t from = ((static_cast<size_t>(out) * spec.channels + c) * kh + y) * kw + x;
+                    const size_t tap = static_cast<size_t>(y) * kw + x;
+                    put(out, c, from, tap, tap * g.inputs + c / fold);
+                }
+}
+
+void pack(const LayerSpec& spec, Layer& layer, const std::vector<double>& unit) {
+    const Grid& g = layer.grid;
+    const int fold = fold_of(layer.kind);
+    const size_t rows = static_cast<size_t>(g.kh) * g.kw * g.inputs;
+    layer.blocks = cut(spec.outputs, layer.linear, rows * 4);
+    layer.weights = Buffer<uint8_t>(rows * 4 * static_cast<size_t>(g.stride));
+    if (layer.kind == Kind::i16)
+        layer.exact = Buffer<float>(static_cast<size_t>(spec.outputs) * g.kh * g.kw * g.cell);
+    std::vector<const Block*> block_of;
+    for (const Block& block : layer.blocks)
+        for (int32_t lane = 0; lane < block.halves * kHalf; ++lane) block_of.push_back(&block);
+    each_weight(spec, g, fold, [&](int32_t out, int32_t c, size_t from, size_t tap, size_t row) {
+        const Block& block = *block_of[static_cast<size_t>(out)];
+        const size_t whole = static_cast<size_t>(block.halves / 2) * kLanes, lane = static_cast<size_t>(out - block.first);
+        const size_t at = lane < whole ? row * whole + lane : rows * whole + row * kHalf + lane - whole;
+        uint8_t* to = layer.weights.data() + block.weights + 4 * at;
+        if (layer.kind == Kind::f32) {
+            std::memcpy(to, &spec.weights_f32[from], 4);
+        } else if (layer.kind == Kind::i8) {
+            std::memcpy(to + c % 4, &spec.weights_i8[from], 1);
+        } else {
+            const float weight = spec.weights_f32[from];
+            const int16_t whole_number = static_cast<int16_t>(std::lrint(weight / unit[static_cast<size_t>(out)]));
+            std::memcpy(to + c % 2 * 2, &whole_number, 2);
+            const size_t taps = static_cast<size_t>(g.kh) * g.kw;
+            layer.exact.data()[(static_cast<size_t>(out) * taps + tap) * g.cell + static_cast<size_t>(c)] = weight;
+        }
+    });
+}
+
+// The thresholds in int16 steps.
+std::vector<int32_t> whole_thetas(const LayerSpec& spec, const std::vector<double>& unit, int T) {
+    constexpr double limit = 1 << 30;
+    std::vector<int32_t> found;
+    for (int t = 0; t < T; ++t)
+        for (size_t out = 0; out < unit.size(); ++out) {
+            const double theta = spec.theta_f32[static_cast<size_t>(t) * unit.size() + out] / unit[out];
+            found.push_back(static_cast<int32_t>(std::lrint(std::clamp(theta, -limit, limit))));
+        }
+    return found;
 }
 
 template <class Value>
@@ -145,18 +199,18 @@ Buffer<Value> spread(const std::vector<Value>& values, int32_t rows, int32_t out
     return result;
 }
 
-Layer make(const LayerSpec& spec, size_t index, int T) {
+Layer make(const LayerSpec& spec, size_t index, int T, bool analog, bool last, const Kernels& kernels) {
     check(spec, index, T);
     Layer layer;
+    layer.kind = kind_of(spec, T, analog, last, kernels);
     layer.linear = !spec.kernel;
-    layer.is_int8 = spec.weights_i8;
     layer.saturate = spec.saturate;
     layer.tau = spec.tau;
     layer.padding = spec.padding;
     layer.outputs = spec.outputs;
     Grid& g = layer.grid;
     g.channels = spec.channels;
-    g.groups = (spec.channels + 3) / 4;
+    g.inputs = (spec.channels + fold_of(layer.kind) - 1) / fold_of(layer.kind);
     g.cell = padded(spec.channels);
     g.stride = padded(spec.outputs);
     if (layer.linear) {
@@ -169,36 +223,53 @@ Layer make(const LayerSpec& spec, size_t index, int T) {
     }
     g.out_rows = g.rows - g.kh + 1;
     g.out_cols = g.cols - g.kw + 1;
-    layer.out_height = g.out_rows;
-    layer.out_width = g.out_cols;
-    pack(spec, layer);
-    constexpr float never = std::numeric_limits<float>::infinity();
-    if (layer.is_int8 && !(spec.tau > 0))
-        layer.theta_i32 =
-            spread(spec.theta_i32, T, spec.outputs, g.stride, std::numeric_limits<int32_t>::max());
-    else
-        layer.theta_f32 = spread(spec.theta_f32, T, spec.outputs, g.stride, never);
+    const std::vector<double> unit = layer.kind == Kind::i16 ? units(spec, T) : std::vector<double>();
+    pack(spec, layer, unit);
+    if (layer.integer()) {
+        const std::vector<int32_t> theta = layer.kind == Kind::i16 ? whole_thetas(spec, unit, T) : spec.theta_i32;
+        layer.theta_i32 = spread(theta, T, spec.outputs, g.stride, std::numeric_limits<int32_t>::max());
+    }
+    if (!spec.theta_f32.empty())
+        layer.theta_f32 =
+            spread(spec.theta_f32, T, spec.outputs, g.stride, std::numeric_limits<float>::infinity());
     layer.bias = spread(spec.bias, 1, spec.outputs, g.stride, 0.0f);
     layer.unit = spread(spec.unit, 1, spec.outputs, g.stride, 0.0f);
     return layer;
 }
 
-// Where each output position of `layer` counts in the input of the next.
-void connect(Layer& layer, const LayerSpec& spec, const LayerSpec& after, const Layer& next, size_t index) {
+// The byte in the input of the next layer at which each output position of `layer` counts, or -1.
+std::vector<int32_t> targets(const Layer& layer, const LayerSpec& spec, const LayerSpec& after, const Layer& next,
+                             size_t index) {
     if (after.channels != spec.outputs) refuse(index + 1, "it takes another number of channels than come to it");
-    if (spec.to_row.size() != static_cast<size_t>(layer.out_height) ||
-        spec.to_col.size() != static_cast<size_t>(layer.out_width))
+    if (spec.to_row.size() != static_cast<size_t>(layer.grid.out_rows) ||
+        spec.to_col.size() != static_cast<size_t>(layer.grid.out_cols))
         refuse(index, "its pooling does not fit its output");
     for (int32_t row : spec.to_row)
         if (row < -1 || row >= after.height) refuse(index, "its pooling points outside of the next layer");
     for (int32_t col : spec.to_col)
         if (col < -1 || col >= after.width) refuse(index, "its pooling points outside of the next layer");
+    std::vector<int32_t> found;
     for (int32_t row : spec.to_row)
         for (int32_t col : spec.to_col) {
             const int32_t at = next.linear ? row * after.width + col
                                            : (row + next.padding) * next.grid.cols + col + next.padding;
-            layer.target.push_back(row < 0 || col < 0 ? -1 : at * next.grid.cell);
+            found.push_back(row < 0 || col < 0 ? -1 : at * next.grid.cell);
         }
+    return found;
+}
+
+// Positions that count at the same place, together.
+void group(Layer& layer, const std::vector<int32_t>& targets) {
+    for (int32_t position = 0; position < layer.grid.positions(); ++position) layer.place.push_back(position);
+    const auto target = [&](int32_t position) { return targets[static_cast<size_t>(position)]; };
+    std::stable_sort(layer.place.begin(), layer.place.end(),
+                     [&](int32_t one, int32_t other) { return target(one) < target(other); });
+    for (size_t at = 0; at < layer.place.size(); ++at)
+        if (at == 0 || target(layer.place[at]) != layer.target.back()) {
+            layer.start.push_back(static_cast<int32_t>(at));
+            layer.target.push_back(target(layer.place[at]));
+        }
+    layer.start.push_back(static_cast<int32_t>(layer.place.size()));
 }
 
 }  // namespace
@@ -210,15 +281,20 @@ Model::Model(const std::vector<LayerSpec>& specs, int steps, Encoding encoding_,
     if (T < 1 || T > 255) throw std::invalid_argument("T must be between 1 and 255");
     kernels = isa.empty() ? &best_kernels() : find_kernels(isa.c_str());
     if (!kernels) throw std::invalid_argument("this machine or build has no " + isa + " kernels");
-    for (size_t index = 0; index < specs.size(); ++index) layers.push_back(make(specs[index], index, T));
-    for (size_t index = 0; index + 1 < specs.size(); ++index)
-        connect(layers[index], specs[index], specs[index + 1], layers[index + 1], index);
+    const size_t last = specs.size() - 1;
+    for (size_t index = 0; index <= last; ++index) {
+        const bool analog = index == 0 && encoding != Encoding::latency;
+        layers.push_back(make(specs[index], index, T, analog, index == last, *kernels));
+    }
+    for (size_t index = 0; index < last; ++index)
+        group(layers[index], targets(layers[index], specs[index], specs[index + 1], layers[index + 1], index));
+    group(layers[last], std::vector<int32_t>(static_cast<size_t>(layers[last].grid.positions()), -1));
     channels = specs[0].channels;
     height = specs[0].height;
     width = specs[0].width;
     classes = specs.back().outputs;
-    if (layers.back().positions() != 1) refuse(specs.size() - 1, "the output must be one position");
-    if (layers[0].is_int8 && encoding != Encoding::latency) refuse(0, "it takes an image, so its weights are float32");
+    if (layers[last].grid.positions() != 1) refuse(last, "the output must be one position");
+    if (layers[0].kind == Kind::i8 && encoding != Encoding::latency) refuse(0, "it takes an image, so its weights are float32");
     const size_t wanted = static_cast<size_t>(channels);
     if (mean.size() != wanted || deviation.size() != wanted)
         throw std::invalid_argument("the input's mean and deviation need one value a channel");

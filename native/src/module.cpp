@@ -96,8 +96,8 @@ struct Results {
             const Layer& layer = model.layers[index];
             std::vector<size_t> shape{batch, static_cast<size_t>(layer.outputs)};
             if (!layer.linear) {
-                shape.push_back(static_cast<size_t>(layer.out_height));
-                shape.push_back(static_cast<size_t>(layer.out_width));
+                shape.push_back(static_cast<size_t>(layer.grid.out_rows));
+                shape.push_back(static_cast<size_t>(layer.grid.out_cols));
             }
             uint8_t* data = nullptr;
             layers.append(array<uint8_t>(shape, &data));
@@ -118,7 +118,7 @@ struct Results {
         run.membrane(membrane + sample * static_cast<size_t>(model.classes));
         for (size_t index = 0; index < times.size(); ++index) {
             const Layer& layer = model.layers[index];
-            const size_t neurons = static_cast<size_t>(layer.outputs) * static_cast<size_t>(layer.positions());
+            const size_t neurons = static_cast<size_t>(layer.outputs) * static_cast<size_t>(layer.grid.positions());
             run.times(index, times[index] + sample * neurons);
         }
     }

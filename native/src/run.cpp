@@ -9,7 +9,7 @@ namespace firstspike {
 namespace {
 
 // Above this share of inputs that are not zero, the dense product over several positions is faster.
-constexpr double kDenseF32 = 0.5, kDenseI8 = 0.5;
+constexpr double kDense[] = {0.5, 0.5, 0.5};  // by Kind
 // Products below which a layer is not worth waking other threads for.
 constexpr double kShareWork = 2e7;
 
@@ -20,23 +20,20 @@ Run::Run(const Model& model, Workers* workers) : model_(model), workers_(workers
         const Layer& layer = model.layers[index];
         const Grid& g = layer.grid;
         State& state = states_[index];
-        const size_t neurons = static_cast<size_t>(layer.positions()) * g.stride;
-        const size_t cells = static_cast<size_t>(g.rows) * g.cols;
-        if (layer.is_int8)
-            state.acc_i32 = Buffer<int32_t>(neurons);
-        else
-            state.acc_f32 = Buffer<float>(neurons);
+        const size_t positions = static_cast<size_t>(g.positions()), neurons = positions * g.stride;
+        const size_t cells = static_cast<size_t>(g.rows) * g.cols, inputs = cells * g.inputs;
+        state.acc = Buffer<uint32_t>(neurons);
         if (layer.tau > 0) state.membrane = Buffer<float>(neurons);
         state.times = Buffer<uint8_t>(neurons);
         state.counts = Buffer<uint8_t>(cells * g.cell);
         state.start = Buffer<int32_t>(static_cast<size_t>(g.rows) * (g.cols + 1));
-        const size_t most = cells * (layer.is_int8 ? g.groups : g.channels) + kLanes;
-        state.offset = Buffer<int32_t>(most);
-        if (layer.is_int8) {
-            state.value_i8 = Buffer<uint32_t>(most);
-        } else {
-            state.value_f32 = Buffer<float>(most);
-            if (!layer.linear || index == 0) state.map = Buffer<float>(cells * g.channels);
+        state.offset = Buffer<int32_t>(inputs + kLanes);
+        state.value = Buffer<uint32_t>(inputs + kLanes);
+        if (layer.kind != Kind::i8 && (!layer.linear || index == 0)) state.map = Buffer<uint32_t>(inputs);
+        if (layer.kind == Kind::i16) {
+            state.total = Buffer<uint8_t>(cells * g.cell);
+            state.cells = Buffer<int32_t>(cells);
+            state.mass = Buffer<int32_t>(positions);
         }
     }
     if (model.encoding == Encoding::latency) latency_ = Buffer<uint8_t>(model.image_size());
@@ -44,18 +41,14 @@ Run::Run(const Model& model, Workers* workers) : model_(model), workers_(workers
 
 void Run::begin() {
     t_ = 0;
-    for (State& state : states_) {
-        state.spikes = 0;
-        if (state.arrived) state.counts.clear();
-        state.arrived = 0;
-    }
+    for (State& state : states_) state.spikes = state.arrived = 0;
 }
 
 // The standardised image or frame, channels-last, in the first layer's map; its border stays zero.
 Input Run::take_image(const float* image) {
     const Layer& layer = model_.layers[0];
     const Grid& g = layer.grid;
-    float* map = states_[0].map.data();
+    float* map = states_[0].map.as<float>();
     const size_t area = static_cast<size_t>(model_.height) * model_.width;
     float check = 0;
     for (int32_t c = 0; c < model_.channels; ++c) {
@@ -91,6 +84,8 @@ void Run::put_latency() {
     const Layer& layer = model_.layers[0];
     State& state = states_[0];
     const uint8_t* times = latency_.data();
+    state.counts.clear();
+    state.arrived = 0;
     for (int32_t c = 0; c < model_.channels; ++c)
         for (int32_t y = 0; y < model_.height; ++y)
             for (int32_t x = 0; x < model_.width; ++x)
@@ -126,17 +121,16 @@ void Run::integrate_analog(size_t index, bool fresh) {
     const Layer& layer = model_.layers[index];
     const Grid& g = layer.grid;
     State& state = states_[index];
-    const Kernels& k = *model_.kernels;
-    const float* map = state.map.data();
-    float* acc = state.acc_f32.data();
-    const float* weights = layer.weights_f32.data();
+    const Products& products = model_.kernels->products[static_cast<int>(Kind::f32)];
+    const float* map = state.map.as<float>();
+    float* acc = state.acc.as<float>();
     const int32_t size = g.rows * g.cols * g.channels;
     int32_t active = 0;
     for (int32_t at = 0; at < size; ++at) active += map[at] != 0;
     const double work = static_cast<double>(size) * g.kh * g.kw * layer.outputs;
-    if (!layer.linear && active > kDenseF32 * size) {
+    if (!layer.linear && active > kDense[0] * size) {
         share(layer, work, [&](const Block& b, int32_t y0, int32_t y1) {
-            k.dense_f32(g, weights + b.weights, b.halves, map, acc + b.first, fresh, y0, y1);
+            products.dense(g, layer.weights.data() + b.weights, b.halves, map, acc + b.first, fresh, y0, y1);
         });
         return;
     }
@@ -147,15 +141,15 @@ void Run::integrate_analog(size_t index, bool fresh) {
             *start++ = n;
             for (int32_t c = 0; c < g.channels; ++c, ++map) {
                 state.offset.data()[n] = col * g.channels + c;
-                state.value_f32.data()[n] = *map;
+                state.value.as<float>()[n] = *map;
                 n += *map != 0;
             }
         }
         *start++ = n;
     }
-    const Events<float> events{state.offset.data(), state.value_f32.data(), state.start.data()};
+    const Events events{state.offset.data(), state.value.data(), state.start.data()};
     share(layer, static_cast<double>(n) * g.kh * g.kw * layer.outputs, [&](const Block& b, int32_t y0, int32_t y1) {
-        k.gather_f32(g, weights + b.weights, b.halves, events, acc + b.first, fresh, y0, y1);
+        products.gather(g, layer.weights.data() + b.weights, b.halves, events, acc + b.first, fresh, y0, y1);
     });
 }
 
@@ -164,49 +158,33 @@ void Run::integrate_counts(size_t index, bool fresh) {
     const Layer& layer = model_.layers[index];
     const Grid& g = layer.grid;
     State& state = states_[index];
-    const Kernels& k = *model_.kernels;
+    const Products& products = model_.kernels->products[static_cast<int>(layer.kind)];
+    const uint8_t* counts = state.counts.data();
     if (!state.arrived) {
-        if (fresh && layer.is_int8) state.acc_i32.clear();
-        if (fresh && !layer.is_int8) state.acc_f32.clear();
+        if (!fresh) return;
+        state.acc.clear();
+        state.total.clear();
+        state.mass.clear();
         return;
     }
+    if (layer.kind == Kind::i16)
+        model_.kernels->tally(g, counts, fresh, state.total.data(), state.cells.data(), state.mass.data());
+    const double inputs = static_cast<double>(g.rows) * g.cols * g.inputs;
     const double taps = static_cast<double>(g.kh) * g.kw * layer.outputs;
-    const double cells = static_cast<double>(g.rows) * g.cols;
-    const uint8_t* counts = state.counts.data();
-    if (layer.is_int8) {
-        const int8_t* weights = layer.weights_i8.data();
-        int32_t* acc = state.acc_i32.data();
-        const int32_t n =
-            k.list_i8(g, counts, state.offset.data(), state.value_i8.data(), state.start.data());
-        if (!layer.linear && n > kDenseI8 * cells * g.groups) {
-            share(layer, cells * g.groups * taps, [&](const Block& b, int32_t y0, int32_t y1) {
-                k.dense_i8(g, weights + b.weights, b.halves, counts, acc + b.first, fresh, y0, y1);
-            });
-        } else {
-            const Events<uint32_t> events{state.offset.data(), state.value_i8.data(), state.start.data()};
-            share(layer, n * taps, [&](const Block& b, int32_t y0, int32_t y1) {
-                k.gather_i8(g, weights + b.weights, b.halves, events, acc + b.first, fresh, y0, y1);
-            });
-        }
-    } else {
-        const float* weights = layer.weights_f32.data();
-        float* acc = state.acc_f32.data();
-        const int32_t n =
-            k.list_f32(g, counts, state.offset.data(), state.value_f32.data(), state.start.data());
-        if (!layer.linear && n > kDenseF32 * cells * g.channels) {
-            k.widen(g, counts, state.map.data());
-            share(layer, cells * g.channels * taps, [&](const Block& b, int32_t y0, int32_t y1) {
-                k.dense_f32(g, weights + b.weights, b.halves, state.map.data(), acc + b.first, fresh, y0, y1);
-            });
-        } else {
-            const Events<float> events{state.offset.data(), state.value_f32.data(), state.start.data()};
-            share(layer, n * taps, [&](const Block& b, int32_t y0, int32_t y1) {
-                k.gather_f32(g, weights + b.weights, b.halves, events, acc + b.first, fresh, y0, y1);
-            });
-        }
+    uint32_t* acc = state.acc.data();
+    const int32_t n = products.list(g, counts, state.offset.data(), state.value.data(), state.start.data());
+    if (!layer.linear && n > kDense[static_cast<int>(layer.kind)] * inputs) {
+        if (products.widen) products.widen(g, counts, state.map.data());
+        const void* map = products.widen ? static_cast<const void*>(state.map.data()) : counts;
+        share(layer, inputs * taps, [&](const Block& b, int32_t y0, int32_t y1) {
+            products.dense(g, layer.weights.data() + b.weights, b.halves, map, acc + b.first, fresh, y0, y1);
+        });
+        return;
     }
-    state.counts.clear();
-    state.arrived = 0;
+    const Events events{state.offset.data(), state.value.data(), state.start.data()};
+    share(layer, n * taps, [&](const Block& b, int32_t y0, int32_t y1) {
+        products.gather(g, layer.weights.data() + b.weights, b.halves, events, acc + b.first, fresh, y0, y1);
+    });
 }
 
 // Threshold of one layer; its spikes are counted at the next layer's input.
@@ -215,28 +193,28 @@ int64_t Run::fire(size_t index) {
     const Grid& g = layer.grid;
     State& state = states_[index];
     const Kernels& k = *model_.kernels;
-    const bool fresh = t_ == 0, last = index + 1 == states_.size();
-    const int32_t positions = layer.positions();
-    const int32_t* target = last ? nullptr : layer.target.data();
+    const bool last = index + 1 == states_.size();
+    const Moment now{t_, model_.T, t_ == 0, layer.saturate};
+    const Groups groups = layer.groups();
     uint8_t* counts = last ? nullptr : states_[index + 1].counts.data();
-    const size_t theta = static_cast<size_t>(t_) * g.stride;
     uint8_t* times = state.times.data();
+    const size_t step = static_cast<size_t>(t_) * g.stride;
+    const int32_t* sums = state.acc.as<int32_t>();
     int64_t spikes;
     if (layer.tau > 0) {
         float* membrane = state.membrane.data();
-        if (layer.is_int8)
-            k.leak_i32(positions, g.stride, state.acc_i32.data(), layer.unit.data(), layer.bias.data(), layer.tau,
-                       fresh, membrane);
+        if (layer.kind == Kind::i8)
+            k.leak_i32(g, sums, layer.unit.data(), layer.bias.data(), layer.tau, now.fresh, membrane);
         else
-            k.leak_f32(positions, g.stride, state.acc_f32.data(), layer.bias.data(), layer.tau, fresh, membrane);
-        spikes = k.fire_f32(positions, g.stride, membrane, layer.theta_f32.data() + theta, times, t_, model_.T, fresh,
-                            target, counts, layer.saturate);
-    } else if (layer.is_int8) {
-        spikes = k.fire_i32(positions, g.stride, state.acc_i32.data(), layer.theta_i32.data() + theta, times, t_,
-                            model_.T, fresh, target, counts, layer.saturate);
+            k.leak_f32(g, state.acc.as<float>(), layer.bias.data(), layer.tau, now.fresh, membrane);
+        spikes = k.fire_f32(g, groups, now, membrane, layer.theta_f32.data() + step, times, counts);
+    } else if (layer.kind == Kind::i16) {
+        const Exact exact{&g, state.mass.data(), state.total.data(), layer.exact.data(), layer.theta_f32.data() + step};
+        spikes = k.fire_i16(g, groups, now, sums, layer.theta_i32.data() + step, exact, times, counts);
+    } else if (layer.kind == Kind::i8) {
+        spikes = k.fire_i32(g, groups, now, sums, layer.theta_i32.data() + step, times, counts);
     } else {
-        spikes = k.fire_f32(positions, g.stride, state.acc_f32.data(), layer.theta_f32.data() + theta, times, t_,
-                            model_.T, fresh, target, counts, layer.saturate);
+        spikes = k.fire_f32(g, groups, now, state.acc.as<float>(), layer.theta_f32.data() + step, times, counts);
     }
     state.spikes += spikes;
     if (!last) states_[index + 1].arrived = spikes;
@@ -308,15 +286,10 @@ Answer Run::decide(Ties ties) const {
         answer.label = lowest;
         return answer;
     }
-    const State& state = states_.back();
-    const Layer& layer = model_.layers.back();
     float best = 0;
     for (int32_t c = 0; c < model_.classes; ++c) {
         if (fired && times[c] != t_ - 1) continue;
-        const float bias = static_cast<float>(t_) * layer.bias.data()[c];
-        const float value = layer.tau > 0    ? state.membrane.data()[c]
-                            : layer.is_int8 ? static_cast<float>(state.acc_i32.data()[c]) * layer.unit.data()[c] + bias
-                                            : state.acc_f32.data()[c] + bias;
+        const float value = output(c);
         if (highest < 0 || value > best) {
             highest = c;
             best = value;
@@ -330,22 +303,26 @@ void Run::spikes(int64_t* out) const {
     for (const State& state : states_) *out++ = state.spikes;
 }
 
-void Run::membrane(float* out) const {
+// The membrane of an output neuron.
+float Run::output(int32_t channel) const {
     const State& state = states_.back();
     const Layer& layer = model_.layers.back();
-    for (int32_t c = 0; c < model_.classes; ++c) {
-        const float bias = static_cast<float>(t_) * layer.bias.data()[c];
-        out[c] = layer.tau > 0    ? state.membrane.data()[c]
-                 : layer.is_int8 ? static_cast<float>(state.acc_i32.data()[c]) * layer.unit.data()[c] + bias
-                                 : state.acc_f32.data()[c] + bias;
-    }
+    const size_t at = static_cast<size_t>(channel);
+    if (layer.tau > 0) return state.membrane.data()[at];
+    const float sum = layer.kind == Kind::i8 ? static_cast<float>(state.acc.as<int32_t>()[at]) * layer.unit.data()[at]
+                                             : state.acc.as<float>()[at];
+    return sum + static_cast<float>(t_) * layer.bias.data()[at];
+}
+
+void Run::membrane(float* out) const {
+    for (int32_t c = 0; c < model_.classes; ++c) out[c] = output(c);
 }
 
 void Run::times(size_t index, uint8_t* out) const {
     const Layer& layer = model_.layers[index];
     const uint8_t* times = states_[index].times.data();
     for (int32_t c = 0; c < layer.outputs; ++c)
-        for (int32_t position = 0; position < layer.positions(); ++position)
+        for (int32_t position = 0; position < layer.grid.positions(); ++position)
             *out++ = times[static_cast<size_t>(position) * layer.grid.stride + c];
 }
 

@@ -49,6 +49,7 @@ void add_layer(Net& net, int& channels, int& height, int& width, bool last, bool
     spec.weight_count = static_cast<int64_t>(count);
     spec.tau = between(0, 3) == 0 ? 2.0f : 0.0f;
     const int size = int8 ? 400 : 20;
+    const bool edge = !(spec.tau > 0) && between(0, 1) == 0;  // sums that meet the threshold exactly
     for (int out = 0; out < spec.outputs; ++out) {
         spec.bias.push_back(spec.tau > 0 ? static_cast<float>(between(-3, 3)) : 0.0f);
         spec.unit.push_back(1.0f);
@@ -58,7 +59,7 @@ void add_layer(Net& net, int& channels, int& height, int& width, bool last, bool
         if (int8 && !(spec.tau > 0))
             spec.theta_i32.push_back(theta);
         else
-            spec.theta_f32.push_back(static_cast<float>(theta) + 0.3f);
+            spec.theta_f32.push_back(static_cast<float>(theta) + (edge ? 0.0f : 0.3f));
     }
     channels = spec.outputs;
     height = linear ? 1 : height + 2 * spec.padding - spec.kernel + 1;
