@@ -11,6 +11,7 @@ from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import TieRule
 from firstspike.inference import native
 from firstspike.inference.answer import Answer
+from firstspike.inference.found import Found
 from firstspike.inference.given import check_images, check_ties
 from firstspike.inference.plan import Plan, make_plan
 from firstspike.inference.quantise import calibrate, quantised_network
@@ -57,8 +58,9 @@ class Engine:
         self._core = self._compile(self._plan, net.config.encoding)
         self.instruction_set: str = self._core.isa
         self.layers = tuple(self._plan.names)
-        self._name = f"{weights}, {self.instruction_set}"
+        self.name = f"{weights}, {self.instruction_set}"
         self._image_shape = self._plan.input_shape
+        self._frames = net.config.encoding == "frames"
         self._plain = len(net.config.input_shape) == 3 and not self._plan.input_pools.sizes
 
     def _make_plan(self, encoding: str) -> Plan:
@@ -96,15 +98,29 @@ class Engine:
     def __call__(self, images: Tensor, ties: TieRule = "potential", times: bool = False) -> Answer:
         """Answers for images `[B, C, H, W]`, or event frames `[T, B, C, H, W]`: see `infer`."""
         check_ties(ties)
-        check_images(self.net, images)
-        answer = self.answer(self._core.run, self.prepare(images), ties, times)
-        assert answer is not None
-        return answer
+        if not self._is_ready(images):
+            images = self.prepare(check_images(self.net, images))
+        batch = images.shape[1 if self._frames else 0]
+        try:
+            found = self._core.run(images.data_ptr(), images.numel(), batch, ties == "potential", times)
+        except ValueError as error:
+            raise FirstspikeError(str(error)) from error
+        return Found(found, self.layers, self.name, times)
 
-    def prepare(self, images: Tensor) -> Any:
+    def _is_ready(self, images: Tensor) -> bool:
+        """Whether the core can read the images where they are; a microsecond counts at this place."""
+        return (
+            self._plain
+            and images.shape[-3:] == self._image_shape
+            and images.dim() == (5 if self._frames else 4)
+            and (not self._frames or images.shape[0] == self.net.T)
+            and images.dtype is torch.float32
+            and images.is_cpu
+            and images.is_contiguous()
+        )
+
+    def prepare(self, images: Tensor) -> Tensor:
         """What the core reads: float32, contiguous, on the CPU, pooled where pooling comes first."""
-        if self._plain and images.dtype is torch.float32 and images.is_contiguous() and images.is_cpu:
-            return images.detach().numpy()
         images = images.detach().to("cpu", torch.float32)
         if not self._plain:
             lead = images.shape[: images.dim() - len(self.net.config.input_shape)]
@@ -114,20 +130,8 @@ class Engine:
             for size in self._plan.input_pools.sizes:
                 flat = F.avg_pool2d(flat, size)
             images = flat.reshape(*lead, *self._image_shape)
-        return images.contiguous().numpy()
-
-    def answer(self, call: Any, given: Any, ties: TieRule, times: bool) -> Answer | None:
-        """Call the core, and name what it returns; None while a stream has no answer."""
-        try:
-            found = call(given, ties == "potential", times)
-        except ValueError as error:
-            raise FirstspikeError(str(error)) from error
-        if found is None:
-            return None
-        label, steps, tied, silent, membrane, spikes = map(torch.from_numpy, found[:6])
-        spike_times = dict(zip(self.layers, map(torch.from_numpy, found[6]), strict=True)) if times else None
-        return Answer(label, steps, tied, silent, membrane, spikes, self.layers, spike_times, self._name)
+        return images.contiguous()
 
     def __repr__(self) -> str:
         config = self.net.config
-        return f"Engine({config.architecture}, {self._name}, {self.threads} thread{'s' * (self.threads > 1)})"
+        return f"Engine({config.architecture}, {self.name}, {self.threads} thread{'s' * (self.threads > 1)})"

@@ -6,7 +6,7 @@ from typing import Any
 
 from firstspike.errors import FirstspikeError
 
-INTERFACE = 1
+INTERFACE = 2
 """What this version says to the core and expects from it."""
 
 

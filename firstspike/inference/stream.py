@@ -10,6 +10,7 @@ from firstspike.functional.decoding import TieRule
 from firstspike.inference import native
 from firstspike.inference.answer import Answer
 from firstspike.inference.engine import Engine
+from firstspike.inference.found import Found
 from firstspike.inference.given import check_ties
 from firstspike.inference.plan import UnsupportedError
 from firstspike.inference.reference import Tally
@@ -56,9 +57,11 @@ class Stream:
         self._check(frame)
         if self._engine is None:
             return self._step(frame[None])
-        return self._engine.answer(
-            self._native.push, self._engine.prepare(frame[None]), self.ties, self.times
-        )
+        given = self._engine.prepare(frame[None])
+        found = self._native.push(given.data_ptr(), given.numel(), self.ties == "potential", self.times)
+        if found is None:
+            return None
+        return Found(found, self._engine.layers, self._engine.name, self.times)
 
     @torch.no_grad()
     def _step(self, frame: Tensor) -> Answer | None:

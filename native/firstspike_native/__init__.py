@@ -2,7 +2,7 @@
 
 from firstspike_native._core import Core, Stream, instruction_sets
 
-INTERFACE = 1
+INTERFACE = 2
 """Raised whenever what Python and the core say to each other changes."""
 
 __all__ = ["INTERFACE", "Core", "Stream", "instruction_sets"]

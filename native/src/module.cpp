@@ -18,16 +18,6 @@ using Bytes = nb::ndarray<const int8_t, nb::c_contig, nb::device::cpu>;
 using Integers = nb::ndarray<const int32_t, nb::c_contig, nb::device::cpu>;
 
 template <class T>
-nb::object array(std::vector<size_t> shape, T** data) {
-    size_t size = 1;
-    for (size_t side : shape) size *= side;
-    T* memory = new T[size ? size : 1];
-    nb::capsule owner(memory, [](void* at) noexcept { delete[] static_cast<T*>(at); });
-    *data = memory;
-    return nb::cast(nb::ndarray<nb::numpy, T>(memory, shape.size(), shape.data(), owner));
-}
-
-template <class T>
 std::vector<T> values(nb::handle source) {
     auto given = nb::cast<nb::ndarray<const T, nb::c_contig, nb::device::cpu>>(source);
     return std::vector<T>(given.data(), given.data() + given.size());
@@ -82,46 +72,68 @@ Ties ties_of(bool potential) { return potential ? Ties::potential : Ties::strict
             : "Sample " + number + " has values that latency coding cannot take: it needs pixels in [0, 1].");
 }
 
-// The arrays that an answer is made of, for a batch.
-struct Results {
-    int64_t *label, *steps, *spikes;
-    float* membrane;
-    bool *tied, *silent;
-    std::vector<uint8_t*> times;
-    nb::tuple arrays;
+// The answers of a batch. Arrays are made of them when they are asked for: most callers look at the label only.
+class Found {
+  public:
+    Found(std::shared_ptr<Model> model, size_t batch, bool want_times)
+        : model_(std::move(model)),
+          batch_(batch),
+          numbers_(batch * (2 + model_->layers.size())),
+          flags_(std::make_unique<bool[]>(2 * batch)),
+          membrane_(batch * static_cast<size_t>(model_->classes)) {
+        for (size_t index = 0; want_times && index < model_->layers.size(); ++index)
+            times_.emplace_back(batch * neurons(index));
+    }
 
-    Results(const Model& model, size_t batch, bool want_times) {
+    void take(const Run& run, const Answer& answer, size_t sample) {
+        numbers_[sample] = answer.label;
+        numbers_[batch_ + sample] = answer.steps;
+        flags_[sample] = answer.tied;
+        flags_[batch_ + sample] = answer.silent;
+        run.spikes(&numbers_[2 * batch_ + sample * model_->layers.size()]);
+        run.membrane(&membrane_[sample * static_cast<size_t>(model_->classes)]);
+        for (size_t index = 0; index < times_.size(); ++index)
+            run.times(index, &times_[index][sample * neurons(index)]);
+    }
+
+    nb::object label() { return array(numbers_.data(), {batch_}); }
+    nb::object steps() { return array(numbers_.data() + batch_, {batch_}); }
+    nb::object tied() { return array(flags_.get(), {batch_}); }
+    nb::object silent() { return array(flags_.get() + batch_, {batch_}); }
+    nb::object membrane() { return array(membrane_.data(), {batch_, static_cast<size_t>(model_->classes)}); }
+    nb::object spikes() { return array(numbers_.data() + 2 * batch_, {batch_, model_->layers.size()}); }
+    nb::list times() {
         nb::list layers;
-        for (size_t index = 0; want_times && index < model.layers.size(); ++index) {
-            const Layer& layer = model.layers[index];
-            std::vector<size_t> shape{batch, static_cast<size_t>(layer.outputs)};
+        for (size_t index = 0; index < times_.size(); ++index) {
+            const Layer& layer = model_->layers[index];
+            std::vector<size_t> shape{batch_, static_cast<size_t>(layer.outputs)};
             if (!layer.linear) {
                 shape.push_back(static_cast<size_t>(layer.grid.out_rows));
                 shape.push_back(static_cast<size_t>(layer.grid.out_cols));
             }
-            uint8_t* data = nullptr;
-            layers.append(array<uint8_t>(shape, &data));
-            times.push_back(data);
+            layers.append(array(times_[index].data(), shape));
         }
-        arrays = nb::make_tuple(array<int64_t>({batch}, &label), array<int64_t>({batch}, &steps),
-                                array<bool>({batch}, &tied), array<bool>({batch}, &silent),
-                                array<float>({batch, static_cast<size_t>(model.classes)}, &membrane),
-                                array<int64_t>({batch, model.layers.size()}, &spikes), layers);
+        return layers;
     }
 
-    void take(const Run& run, const Model& model, const Answer& answer, size_t sample) {
-        label[sample] = answer.label;
-        steps[sample] = answer.steps;
-        tied[sample] = answer.tied;
-        silent[sample] = answer.silent;
-        run.spikes(spikes + sample * model.layers.size());
-        run.membrane(membrane + sample * static_cast<size_t>(model.classes));
-        for (size_t index = 0; index < times.size(); ++index) {
-            const Layer& layer = model.layers[index];
-            const size_t neurons = static_cast<size_t>(layer.outputs) * static_cast<size_t>(layer.grid.positions());
-            run.times(index, times[index] + sample * neurons);
-        }
+  private:
+    size_t neurons(size_t index) const {
+        const Layer& layer = model_->layers[index];
+        return static_cast<size_t>(layer.outputs) * static_cast<size_t>(layer.grid.positions());
     }
+
+    // Shares this object's memory, and keeps the object.
+    template <class T>
+    nb::object array(T* data, const std::vector<size_t>& shape) {
+        return nb::cast(nb::ndarray<nb::numpy, T>(data, shape.size(), shape.data(), nb::find(this)));
+    }
+
+    std::shared_ptr<Model> model_;
+    size_t batch_;
+    std::vector<int64_t> numbers_;
+    std::unique_ptr<bool[]> flags_;
+    std::vector<float> membrane_;
+    std::vector<std::vector<uint8_t>> times_;
 };
 
 // A model with threads of its own, and for each thread the memory of one run. One call at a time.
@@ -138,32 +150,28 @@ class Core {
         first_ = std::make_unique<Run>(*model_, workers_.get());
     }
 
-    nb::tuple run(Floats images, bool potential, bool want_times) {
-        const bool frames = model_->encoding == Encoding::frames;
-        const size_t lead = frames ? 2 : 1;
-        const size_t wanted[3] = {static_cast<size_t>(model_->channels), static_cast<size_t>(model_->height),
-                                  static_cast<size_t>(model_->width)};
-        bool fits = images.ndim() == lead + 3 && (!frames || images.shape(0) == static_cast<size_t>(model_->T));
-        for (size_t axis = 0; fits && axis < 3; ++axis) fits = images.shape(lead + axis) == wanted[axis];
-        if (!fits) throw std::invalid_argument("the images have another shape than the model takes");
-        const size_t batch = images.shape(lead - 1);
-        Results results(*model_, batch, want_times);
-        const float* data = images.data();
+    // `address`: of `values` float32 values, [batch, image] or for frames [T, batch, image]. Python has looked at them.
+    Found run(uintptr_t address, size_t values, size_t batch, bool potential, bool want_times) {
         const size_t size = model_->image_size();
+        const size_t frames = model_->encoding == Encoding::frames ? static_cast<size_t>(model_->T) : 1;
+        if (values != frames * batch * size)
+            throw std::invalid_argument("the images have another shape than the model takes");
+        Found found(model_, batch, want_times);
+        const float* data = reinterpret_cast<const float*>(address);
         std::atomic<int64_t> bad{-1};
         std::atomic<Input> why{Input::good};
         {
             nb::gil_scoped_release release;
             std::lock_guard<std::mutex> lock(mutex_);
             const auto one = [&](Run& run, size_t sample) {
-                Answer found;
-                const Input input = run.classify(data + sample * size, batch * size, ties_of(potential), found);
+                Answer answer;
+                const Input input = run.classify(data + sample * size, batch * size, ties_of(potential), answer);
                 if (input != Input::good) {
                     bad.store(static_cast<int64_t>(sample));
                     why.store(input);
                     return;
                 }
-                results.take(run, *model_, found, sample);
+                found.take(run, answer, sample);
             };
             if (batch == 1 || workers_->size() == 1) {
                 for (size_t sample = 0; sample < batch; ++sample) one(*first_, sample);
@@ -176,7 +184,7 @@ class Core {
             }
         }
         if (bad.load() >= 0) refuse(why.load(), bad.load());
-        return results.arrays;
+        return found;
     }
 
     std::string isa() const { return model_->kernels->name; }
@@ -204,21 +212,21 @@ class Stream {
     void reset() { run_.begin(); }
 
     // None, or the answer as Core.run gives it for a batch of one.
-    nb::object push(Floats frame, bool potential, bool want_times) {
-        if (frame.size() != model_->image_size())
+    nb::object push(uintptr_t address, size_t values, bool potential, bool want_times) {
+        if (values != model_->image_size())
             throw std::invalid_argument("the frame has another shape than the model takes");
         if (run_.steps_done() >= model_->T) throw std::invalid_argument("all steps are done");
         bool fired = false;
-        const Input input = run_.step(frame.data(), fired);
+        const Input input = run_.step(reinterpret_cast<const float*>(address), fired);
         if (input != Input::good) {
             run_.begin();
             refuse(input, 0);
         }
         if (!fired && run_.steps_done() < model_->T) return nb::none();
-        Results results(*model_, 1, want_times);
-        results.take(run_, *model_, run_.decide(ties_of(potential)), 0);
+        Found found(model_, 1, want_times);
+        found.take(run_, run_.decide(ties_of(potential)), 0);
         run_.begin();
-        return results.arrays;
+        return nb::cast(std::move(found));
     }
 
     int steps_done() const { return run_.steps_done(); }
@@ -236,11 +244,20 @@ NB_MODULE(_core, module) {
         .def(nb::init<nb::list, int, const std::string&, Floats, Floats, int, const std::string&>(), nb::arg("layers"),
              nb::arg("T"), nb::arg("encoding"), nb::arg("mean"), nb::arg("deviation"), nb::arg("threads") = 1,
              nb::arg("isa") = "")
-        .def("run", &Core::run, nb::arg("images"), nb::arg("potential"), nb::arg("want_times"))
+        .def("run", &Core::run, nb::arg("address"), nb::arg("values"), nb::arg("batch"), nb::arg("potential"),
+             nb::arg("want_times"))
         .def_prop_ro("isa", &Core::isa);
+    nb::class_<Found>(module, "Found")
+        .def_prop_ro("label", &Found::label)
+        .def_prop_ro("steps", &Found::steps)
+        .def_prop_ro("tied", &Found::tied)
+        .def_prop_ro("silent", &Found::silent)
+        .def_prop_ro("membrane", &Found::membrane)
+        .def_prop_ro("spikes", &Found::spikes)
+        .def_prop_ro("times", &Found::times);
     nb::class_<Stream>(module, "Stream")
         .def(nb::init<const Core&>(), nb::arg("core"))
-        .def("push", &Stream::push, nb::arg("frame"), nb::arg("potential"), nb::arg("want_times"))
+        .def("push", &Stream::push, nb::arg("address"), nb::arg("values"), nb::arg("potential"), nb::arg("want_times"))
         .def("reset", &Stream::reset)
         .def_prop_ro("steps_done", &Stream::steps_done);
     module.def("instruction_sets", [] {
