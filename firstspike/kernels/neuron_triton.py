@@ -29,18 +29,38 @@ def integrate(membrane, drive, tau, LEAKY: tl.constexpr):
 
 @triton.jit
 def surrogate(u, alpha, KIND: tl.constexpr):
-    """The derivative that stands in for that of step(u): see `functional.Surrogate`."""
+    """The derivative that stands in for that of step(u), see `functional.Surrogate`, as a share of its `peak`."""
     if KIND == "atan":
         scaled = 1.5707963267948966 * alpha * u
         root = tl.rsqrt(1 + scaled * scaled)  # one instruction, where a division takes several
-        return 0.5 * alpha * root * root
+        return root * root
     elif KIND == "sigmoid":
         s = tl.sigmoid(alpha * u)
-        return alpha * s * (1 - s)
+        return 4 * s * (1 - s)
     elif KIND == "triangle":
-        return alpha * tl.maximum(1 - alpha * tl.abs(u), 0.0)
+        return tl.maximum(1 - alpha * tl.abs(u), 0.0)
     else:
-        return tl.where(tl.abs(u) < 0.5 / alpha, alpha, 0.0)
+        return tl.where(tl.abs(u) < 0.5 / alpha, 1.0, 0.0)
+
+
+@triton.jit
+def peak(alpha, KIND: tl.constexpr):
+    """The surrogate at u = 0. Gradients are multiplied by it once, and not at every neuron of a window."""
+    if KIND == "atan":
+        return 0.5 * alpha
+    elif KIND == "sigmoid":
+        return 0.25 * alpha
+    else:
+        return alpha
+
+
+@triton.jit
+def times_factor(grads, factor, T: tl.constexpr):
+    """The T gradients of a tile in float32, each times a number."""
+    products = ()
+    for t in tl.static_range(T):
+        products = products + (grads[t].to(tl.float32) * factor,)
+    return products
 
 
 @triton.jit
@@ -100,13 +120,11 @@ def overdrives_of(
 
 @triton.jit
 def first_crossing(overdrives, T: tl.constexpr, FORCE_LAST: tl.constexpr):
-    """The spike time of each neuron of a tile, int32; T for silence."""
-    first = tl.zeros_like(overdrives[0]).to(tl.int32) + T
-    for t in tl.static_range(T):
-        fires = first == T
+    """The spike time of each neuron of a tile, int32; T for silence. The first crossing is seen last, and holds."""
+    first = tl.zeros_like(overdrives[0]).to(tl.int32) + (T - 1 if FORCE_LAST else T)
+    for t in tl.static_range(T - 1, -1, -1):
         if not (FORCE_LAST and t == T - 1):
-            fires = fires & (overdrives[t] >= 0)
-        first = tl.where(fires, t, first)
+            first = tl.where(overdrives[t] >= 0, t, first)
     return first
 
 
@@ -114,7 +132,7 @@ def first_crossing(overdrives, T: tl.constexpr, FORCE_LAST: tl.constexpr):
 def step_grads(
     grads, overdrives, first, alpha, T: tl.constexpr, FORCE_LAST: tl.constexpr, KIND: tl.constexpr
 ):
-    """dL/d overdrive[t], last step first, from dL/dS[t]: the closed form of `functional.first_crossing`.
+    """dL/d overdrive[t], last step first, from dL/dS[t] * peak: the closed form of `functional.first_crossing`.
 
     Backwards in time, the gradient at the last crossing passed is g[t2] before t1 and g[t1] after it, since
     nothing crosses before t1. So dL/d step[t] = g[t] - g[last crossing passed], for all t <= t1.
@@ -122,7 +140,7 @@ def step_grads(
     later = tl.zeros_like(overdrives[0])
     steps = ()
     for t in tl.static_range(T - 1, -1, -1):
-        g = grads[t].to(tl.float32)
+        g = grads[t]
         if FORCE_LAST and t == T - 1:
             later = g
             steps = steps + (tl.zeros_like(g),)
@@ -131,6 +149,20 @@ def step_grads(
             later = tl.where(overdrives[t] >= 0, g, later)
             steps = steps + (step,)
     return steps
+
+
+@triton.jit
+def leave_partial_sums(
+    grad_bias, grad_threshold, sum_bias, sum_threshold, program, kept, K, BLOCK_S: tl.constexpr
+):
+    """Write a program's sums over its neurons, for bias and threshold, where they are wanted."""
+    if grad_bias is not None:
+        partial = grad_bias + program.to(tl.int64) * K + kept
+        tl.store(partial, tl.sum(sum_bias, axis=0), mask=kept < K)
+    if grad_threshold is not None:
+        steps = program.to(tl.int64) * BLOCK_S + tl.arange(0, BLOCK_S)
+        partials = grad_threshold + steps[:, None] * K + kept[None, :]
+        tl.store(partials, sum_threshold, mask=(kept < K)[None, :])
 
 
 @triton.jit
@@ -230,6 +262,7 @@ def backward(
         first = tl.load(times + at, mask=inside, other=0).to(tl.int32)
         grads = load_steps(grad + at, grad_step, inside, T, False)
         frames = load_steps(current + at, current_step, inside, T, CONSTANT)
+        grads = times_factor(grads, peak(alpha, KIND), T)
         levels = thresholds, level, threshold_step, channel, kept, K
         overdrives = overdrives_of(frames, shift, *levels, tau, T, LEAKY)
         steps = step_grads(grads, overdrives, first, alpha, T, FORCE_LAST, KIND)
@@ -256,10 +289,4 @@ def backward(
             tl.store(target, total.to(grad_current.dtype.element_ty), mask=inside)
         sum_bias += total
 
-    if grad_bias is not None:
-        partial = grad_bias + program.to(tl.int64) * K + kept
-        tl.store(partial, tl.sum(sum_bias, axis=0), mask=kept < K)
-    if grad_threshold is not None:
-        steps = program.to(tl.int64) * BLOCK_S + tl.arange(0, BLOCK_S)
-        partials = grad_threshold + steps[:, None] * K + kept[None, :]
-        tl.store(partials, sum_threshold, mask=(kept < K)[None, :])
+    leave_partial_sums(grad_bias, grad_threshold, sum_bias, sum_threshold, program, kept, K, BLOCK_S)

@@ -10,7 +10,14 @@ so it leaves them in float32 scratch memory between its two passes.
 import triton
 import triton.language as tl
 
-from firstspike.kernels.neuron_triton import integrate, level_at, per_channel, surrogate
+from firstspike.kernels.neuron_triton import (
+    integrate,
+    leave_partial_sums,
+    level_at,
+    peak,
+    per_channel,
+    surrogate,
+)
 
 
 @triton.jit
@@ -134,7 +141,7 @@ def backward(
         for back in range(T):
             t = T - 1 - back
             overdrive -= scratch_step
-            g = tl.load(grad_source, mask=inside, other=0).to(tl.float32)
+            g = tl.load(grad_source, mask=inside, other=0).to(tl.float32) * peak(alpha, KIND)
             u = tl.load(overdrive, mask=inside, other=0)
             step = tl.where(first >= t, g - grad_later, 0.0) * surrogate(u, alpha, KIND)
             above = u >= 0
@@ -159,10 +166,4 @@ def backward(
             tl.store(target, total.to(grad_current.dtype.element_ty), mask=inside)
         sum_bias += total
 
-    if grad_bias is not None:
-        partial = grad_bias + program.to(tl.int64) * K + kept
-        tl.store(partial, tl.sum(sum_bias, axis=0), mask=kept < K)
-    if grad_threshold is not None:
-        steps = program.to(tl.int64) * BLOCK_S + tl.arange(0, BLOCK_S)
-        partials = grad_threshold + steps[:, None] * K + kept[None, :]
-        tl.store(partials, sum_threshold, mask=(kept < K)[None, :])
+    leave_partial_sums(grad_bias, grad_threshold, sum_bias, sum_threshold, program, kept, K, BLOCK_S)

@@ -15,6 +15,12 @@ POOLS = (2, 3)
 ELEMENTS = 512
 """Windows of a program (128 threads): 4 a thread."""
 
+BACKWARD_ELEMENTS = 256
+"""Windows of a program of the AMOS backward, which holds more of each in registers."""
+
+EAGER_LOADS = 32
+"""Loads of a window, N * N * T, up to which the AMOS backward issues all of them before it computes."""
+
 
 @torch.library.custom_op("firstspike::avg_pool", mutates_args=())
 def avg_pool(frames: Tensor, size: int, contiguous: bool) -> Tensor:
@@ -86,7 +92,7 @@ def amos_pooled(
     """`avg_pool` of the spikes of `neuron_ops.amos`, which are never written."""
     pooled = _empty_pooled(current, steps, size, contiguous)
     if pooled.numel():
-        arguments, tiles, kept_tiles = _windows(pooled[0], current[0])
+        arguments, tiles, kept_tiles = _dense_windows(pooled[0], current[0], ELEMENTS)
         with on_device_of(current):
             triton_kernels("pooled_triton").amos_forward[(tiles * kept_tiles,)](
                 current=current,
@@ -127,7 +133,8 @@ def amos_pooled_backward(
     if not grad.numel():
         return grad_current, *no_sums(current, threshold, wants_threshold, wants_bias)
     slots = threshold_slots(threshold, wants_threshold)
-    arguments, tiles, kept_tiles = _windows(grad[0], current[0])
+    grad = grad if _has_dense_rows(grad) else grad.contiguous()
+    arguments, tiles, kept_tiles = _dense_windows(grad[0], current[0], BACKWARD_ELEMENTS)
     programs = programs_for(tiles, kept_tiles, wants_bias or wants_threshold)
     channels = current.shape[2]
     sums = Sums(current, programs, slots, channels, wants_threshold, wants_bias)
@@ -148,6 +155,7 @@ def amos_pooled_backward(
             N=size,
             FORCE_LAST=force_last,
             KIND=surrogate,
+            EAGER=size * size * grad.shape[0] <= EAGER_LOADS and _has_one_layout(grad[0], current[0]),
             BLOCK_S=slots,
         )
     return grad_current, *sums.read(threshold, channels)
@@ -183,16 +191,17 @@ def fuses(current: Tensor, steps: int, size: int) -> bool:
     return current.dim() == 5 and steps <= UNROLLED_STEPS and size in POOLS
 
 
-def _windows(pooled: Tensor, frames: Tensor) -> tuple[dict[str, Any], int, int]:
+def _windows(pooled: Tensor, frames: Tensor, elements: int = ELEMENTS) -> tuple[dict[str, Any], int, int]:
     """The arguments that say where pooled `[B, C, H/n, W/n]` and whole frames lie, and the number of tiles."""
     batch, channels, height, width = pooled.shape
     places = batch * height * width
     if frames.stride(1) != 1:
-        kept = max(1, min(power_of_two(channels), ELEMENTS // power_of_two(places)))
+        kept = max(1, min(power_of_two(channels), elements // power_of_two(places)))
     else:
-        # Two layouts at once: segments of at least a sector (32 bytes) in either of them
-        kept = min(power_of_two(channels), 256 if pooled.stride(1) == 1 else 16)
-    blocks = Tile(min(power_of_two(places), ELEMENTS // kept), kept)
+        # Two layouts at once: segments of 64 bytes where most of the bytes are, of a sector (32) in the other
+        kept = min(power_of_two(channels), 256 if pooled.stride(1) == 1 else 32)
+    kept = min(kept, elements)
+    blocks = Tile(min(power_of_two(places), elements // kept), kept)
     tiles, kept_tiles = blocks.counts(places, channels)
     arguments = {
         **_strides("frames", frames),
@@ -205,6 +214,23 @@ def _windows(pooled: Tensor, frames: Tensor) -> tuple[dict[str, Any], int, int]:
         **blocks._asdict(),
     }
     return arguments, tiles, kept_tiles
+
+
+def _dense_windows(pooled: Tensor, frames: Tensor, elements: int) -> tuple[dict[str, Any], int, int]:
+    """`_windows` for the AMOS kernels, which take pooled frames with dense rows as places side by side."""
+    arguments, tiles, kept_tiles = _windows(pooled, frames, elements)
+    del arguments["pooled_y"]
+    return arguments | {"area": pooled.shape[2] * pooled.shape[3]}, tiles, kept_tiles
+
+
+def _has_dense_rows(pooled: Tensor) -> bool:
+    """Whether the rows of each frame follow each other without a gap, so that places have one stride."""
+    return pooled.stride(-2) == pooled.shape[-1] * pooled.stride(-1)
+
+
+def _has_one_layout(pooled: Tensor, frames: Tensor) -> bool:
+    """Whether pooled and whole frames are both channels-last, or neither."""
+    return (pooled.stride(1) == 1) == (frames.stride(1) == 1)
 
 
 def _strides(name: str, frames: Tensor) -> dict[str, int]:

@@ -17,10 +17,15 @@ import triton.language as tl
 
 from firstspike.kernels.neuron_triton import (
     first_crossing,
+    integrate,
+    leave_partial_sums,
+    level_at,
     load_steps,
     overdrives_of,
+    peak,
     per_channel,
     step_grads,
+    times_factor,
 )
 
 
@@ -31,6 +36,63 @@ def offsets(place, height, width, sample_stride, row_stride, column_stride):
     row, column = rest // width, rest % width
     at = sample.to(tl.int64) * sample_stride + row.to(tl.int64) * row_stride
     return (at + column.to(tl.int64) * column_stride)[:, None]
+
+
+@triton.jit
+def dense_offsets(place, area, sample_stride, place_stride):
+    """`offsets` in frames of `area` places whose rows follow each other without a gap.
+
+    Written without rows and columns, because the compiler then sees which places are neighbours.
+    """
+    sample, rest = place // area, place % area
+    return (sample.to(tl.int64) * sample_stride + rest.to(tl.int64) * place_stride)[:, None]
+
+
+@triton.jit
+def load_window(
+    source, y, x, step, inside, N: tl.constexpr, T: tl.constexpr, CONSTANT: tl.constexpr, EAGER: tl.constexpr
+):
+    """The steps of each of a window's neurons, row by row; nothing yet unless EAGER."""
+    window = ()
+    if EAGER:
+        for place in tl.static_range(N * N):
+            at = source + place // N * y + place % N * x
+            window = window + (load_steps(at, step, inside, T, CONSTANT),)
+    return window
+
+
+@triton.jit
+def firing_code(
+    frames,
+    shift,
+    thresholds,
+    level,
+    threshold_step,
+    kept,
+    K,
+    tau,
+    T: tl.constexpr,
+    FORCE_LAST: tl.constexpr,
+    LEAKY: tl.constexpr,
+    BITS: tl.constexpr,
+):
+    """1 << BITS * (spike time) of each neuron of a tile, 0 for silence: the codes of a window add up to counts.
+
+    Of several crossings the first is seen last, and holds.
+    """
+    membrane = tl.zeros_like(frames[0]).to(tl.float32)
+    membranes = ()
+    for t in tl.static_range(T):
+        membrane = integrate(membrane, frames[t].to(tl.float32) + shift, tau, LEAKY)
+        membranes = membranes + (membrane,)
+    code = tl.zeros_like(membrane).to(tl.int32 if BITS * T <= 32 else tl.int64)
+    for t in tl.static_range(T - 1, -1, -1):
+        if FORCE_LAST and t == T - 1:
+            code += 1 << (BITS * t)
+        else:
+            above = membranes[t] >= level_at(t, thresholds, level, threshold_step, kept, kept, K)
+            code = tl.where(above, 1 << (BITS * t), code)
+    return code
 
 
 @triton.jit
@@ -108,7 +170,7 @@ def backward(
 @triton.jit
 def amos_forward(
     current,  # [T or 1, samples, C, H, W], any strides
-    pooled,  # [T, samples, C, H/N, W/N], any strides
+    pooled,  # [T, samples, C, H/N, W/N], dense rows
     bias,  # [C] or None
     thresholds,  # [1 or T, C] or None, when `level` holds
     level,
@@ -122,10 +184,10 @@ def amos_forward(
     frames_x,
     pooled_b,
     pooled_c,
-    pooled_y,
     pooled_x,
     R,
     K,
+    area,
     height,
     width,
     kept_tiles,
@@ -145,31 +207,26 @@ def amos_forward(
     at = offsets(place, height, width, frames_b, N * frames_y, N * frames_x)
     source = current + at + kept[None, :].to(tl.int64) * frames_c
 
-    counts = ()
-    for _ in tl.static_range(T):
-        counts = counts + (tl.zeros([BLOCK_R, BLOCK_K], tl.float32),)
-    for dy in tl.static_range(N):
-        for dx in tl.static_range(N):
-            frames = load_steps(source + dy * frames_y + dx * frames_x, current_step, inside, T, CONSTANT)
-            levels = thresholds, level, threshold_step, kept, kept, K
-            overdrives = overdrives_of(frames, shift, *levels, tau, T, LEAKY)
-            first = first_crossing(overdrives, T, FORCE_LAST)
-            more = ()
-            for t in tl.static_range(T):
-                more = more + (counts[t] + (first == t).to(tl.float32),)
-            counts = more
+    BITS: tl.constexpr = 3 if N == 2 else 4  # room for N * N
+    counts = tl.zeros([BLOCK_R, BLOCK_K], tl.int32 if BITS * T <= 32 else tl.int64)
+    for neuron in tl.static_range(N * N):
+        here = source + neuron // N * frames_y + neuron % N * frames_x
+        frames = load_steps(here, current_step, inside, T, CONSTANT)
+        levels = thresholds, level, threshold_step, kept, K
+        counts += firing_code(frames, shift, *levels, tau, T, FORCE_LAST, LEAKY, BITS)
 
-    at = offsets(place, height, width, pooled_b, pooled_y, pooled_x)
+    at = dense_offsets(place, area, pooled_b, pooled_x)
     target = pooled + at + kept[None, :].to(tl.int64) * pooled_c
     for t in tl.static_range(T):
-        mean = tl.div_rn(counts[t], tl.zeros_like(counts[t]) + N * N)
+        count = ((counts >> (BITS * t)) & ((1 << BITS) - 1)).to(tl.float32)
+        mean = tl.div_rn(count, tl.zeros_like(count) + N * N) if N == 3 else count * (1 / (N * N))
         tl.store(target, mean.to(pooled.dtype.element_ty), mask=inside)
         target += pooled_step
 
 
 @triton.jit
 def amos_backward(
-    grad,  # [T, samples, C, H/N, W/N], any strides
+    grad,  # [T, samples, C, H/N, W/N], dense rows
     current,  # [T or 1, samples, C, H, W], any strides
     grad_current,  # [T or 1, samples, C, H, W]; what no window covers is left as it is
     grad_bias,  # [programs, K] float32 or None
@@ -193,10 +250,10 @@ def amos_backward(
     grad_x,
     pooled_b,
     pooled_c,
-    pooled_y,
     pooled_x,
     R,
     K,
+    area,
     height,
     width,
     programs,
@@ -207,6 +264,7 @@ def amos_backward(
     FORCE_LAST: tl.constexpr,
     LEAKY: tl.constexpr,
     KIND: tl.constexpr,
+    EAGER: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_R: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -225,49 +283,44 @@ def amos_backward(
     for block in range(program, tl.cdiv(R, BLOCK_R), programs):
         place = block * BLOCK_R + tl.arange(0, BLOCK_R)
         inside = (place < R)[:, None] & (kept < K)[None, :]
-        at = offsets(place, height, width, pooled_b, pooled_y, pooled_x)
-        source = grad + at + kept[None, :].to(tl.int64) * pooled_c
-        shares = ()
-        for _ in tl.static_range(T):
-            shares = shares + (tl.load(source, mask=inside, other=0).to(tl.float32) * (1 / (N * N)),)
-            source += pooled_step
         at = offsets(place, height, width, frames_b, N * frames_y, N * frames_x)
         source = current + at + kept[None, :].to(tl.int64) * frames_c
+        window = load_window(source, frames_y, frames_x, current_step, inside, N, T, CONSTANT, EAGER)
+        at = dense_offsets(place, area, pooled_b, pooled_x)
+        grads = load_steps(grad + at + kept[None, :].to(tl.int64) * pooled_c, pooled_step, inside, T, False)
+        shares = times_factor(grads, peak(alpha, KIND) / (N * N), T)
         at = offsets(place, height, width, grad_b, N * grad_y, N * grad_x)
         target = grad_current + at + kept[None, :].to(tl.int64) * grad_c
 
-        for dy in tl.static_range(N):
-            for dx in tl.static_range(N):
-                frames = load_steps(source + dy * frames_y + dx * frames_x, current_step, inside, T, CONSTANT)
-                levels = thresholds, level, threshold_step, kept, kept, K
-                overdrives = overdrives_of(frames, shift, *levels, tau, T, LEAKY)
-                first = first_crossing(overdrives, T, FORCE_LAST)
-                steps = step_grads(shares, overdrives, first, alpha, T, FORCE_LAST, KIND)
-                here = target + dy * grad_y + dx * grad_x
-                grad_membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
-                total = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
-                for t in tl.static_range(T - 1, -1, -1):
-                    # Beyond the tile the gradient is 0, and so are these sums
-                    grad_membrane += steps[T - 1 - t]
-                    if grad_threshold is not None:
-                        slot = (tl.arange(0, BLOCK_S) == (t if BLOCK_S > 1 else 0))[:, None]
-                        sum_threshold -= tl.where(slot, tl.sum(steps[T - 1 - t], axis=0)[None, :], 0.0)
-                    grad_drive = grad_membrane
-                    if LEAKY:
-                        grad_drive = grad_membrane / tau
-                        grad_membrane -= grad_drive
-                    total += grad_drive
-                    if not CONSTANT:
-                        value = grad_drive.to(grad_current.dtype.element_ty)
-                        tl.store(here + tl.full([], t, tl.int64) * grad_step, value, mask=inside)
-                if CONSTANT:
-                    tl.store(here, total.to(grad_current.dtype.element_ty), mask=inside)
-                sum_bias += total
+        for neuron in tl.static_range(N * N):
+            if EAGER:
+                frames = window[neuron]
+            else:
+                here = source + neuron // N * frames_y + neuron % N * frames_x
+                frames = load_steps(here, current_step, inside, T, CONSTANT)
+            levels = thresholds, level, threshold_step, kept, kept, K
+            overdrives = overdrives_of(frames, shift, *levels, tau, T, LEAKY)
+            first = first_crossing(overdrives, T, FORCE_LAST)
+            steps = step_grads(shares, overdrives, first, alpha, T, FORCE_LAST, KIND)
+            here = target + neuron // N * grad_y + neuron % N * grad_x
+            grad_membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
+            total = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
+            for t in tl.static_range(T - 1, -1, -1):
+                # Beyond the tile the gradient is 0, and so are these sums
+                grad_membrane += steps[T - 1 - t]
+                if grad_threshold is not None:
+                    slot = (tl.arange(0, BLOCK_S) == (t if BLOCK_S > 1 else 0))[:, None]
+                    sum_threshold -= tl.where(slot, tl.sum(steps[T - 1 - t], axis=0)[None, :], 0.0)
+                grad_drive = grad_membrane
+                if LEAKY:
+                    grad_drive = grad_membrane / tau
+                    grad_membrane -= grad_drive
+                total += grad_drive
+                if not CONSTANT:
+                    value = grad_drive.to(grad_current.dtype.element_ty)
+                    tl.store(here + tl.full([], t, tl.int64) * grad_step, value, mask=inside)
+            if CONSTANT:
+                tl.store(here, total.to(grad_current.dtype.element_ty), mask=inside)
+            sum_bias += total
 
-    if grad_bias is not None:
-        partial = grad_bias + program.to(tl.int64) * K + kept
-        tl.store(partial, tl.sum(sum_bias, axis=0), mask=kept < K)
-    if grad_threshold is not None:
-        steps = program.to(tl.int64) * BLOCK_S + tl.arange(0, BLOCK_S)
-        partials = grad_threshold + steps[:, None] * K + kept[None, :]
-        tl.store(partials, sum_threshold, mask=(kept < K)[None, :])
+    leave_partial_sums(grad_bias, grad_threshold, sum_bias, sum_threshold, program, kept, K, BLOCK_S)

@@ -114,9 +114,12 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tenso
     weight, gain, ctx.std, _ = inputs
     ctx.save_for_backward(weight, gain, *output[1:])
     ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+def _differentiate(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return (None,) * 4
     weight, gain, means, scales = ctx.saved_tensors
     wants_gain = ctx.needs_input_grad[1]
     grad_weight, grad_gain = torch.ops.firstspike.normalise_weight_backward(

@@ -66,6 +66,11 @@ CASES = [
     Case((5, 2, 7, 4, 6), pool=2, threshold="channel_step", force_last=True, bias=None),
     Case((5, 2, 7, 4, 6), torch.float16, layout="channels_last", pool=2, threshold="step", contiguous=True),
     Case((19, 2, 3, 4, 4), torch.bfloat16, layout="channels_last", pool=2),
+    *[Case((1, 3, 5, 4, 4), layout="channels_last", pool=2, force_last=force) for force in (False, True)],
+    Case((8, 2, 40, 4, 4), torch.bfloat16, layout="channels_last", pool=2, contiguous=True),
+    *[Case((steps, 2, 3, 6, 6), layout="channels_last", pool=3, force_last=True) for steps in (8, 9)],
+    *[Case((steps, 2, 3, 4, 4), layout="channels_last", pool=2) for steps in (10, 11, 16)],
+    Case((16, 1, 3, 3, 3), pool=3, tau=2.0),
 ]
 
 

@@ -48,9 +48,28 @@ def test_rows_longer_than_a_block_equal_the_reference(monkeypatch: pytest.Monkey
 def test_many_tiles_a_program_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neuron_ops, "PROGRAMS", 2)
     monkeypatch.setattr(neuron_ops, "BACKWARD_ELEMENTS", 16)
+    monkeypatch.setattr(pooled_ops, "BACKWARD_ELEMENTS", 16)
     for layout in ("contiguous", "channels_last"):
         check_amos(Case((3, 5, 7, 3, 3), layout=layout, threshold="channel_step"), "cpu")
         check_amos(Case((3, 5, 7, 4, 4), layout=layout, threshold="channel_step", pool=2), "cpu")
+
+
+def test_a_gradient_with_gaps_between_its_rows_is_taken() -> None:
+    """A pooled frame's gradient may come as part of a larger one."""
+    current, large = torch.randn(3, 2, 4, 6, 6), torch.randn(3, 2, 4, 3, 5)
+    results = []
+    for grad in (large[..., :3], large[..., :3].contiguous()):
+        leaf = current.clone().requires_grad_()
+        kernels.amos(leaf, pool=2).backward(grad)
+        results.append(leaf.grad)
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize("loads", [0, 1000])
+def test_windows_loaded_early_or_late_give_the_same(loads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooled_ops, "EAGER_LOADS", loads)
+    for layout in ("contiguous", "channels_last"):
+        check_amos(Case((5, 3, 7, 5, 6), torch.bfloat16, layout=layout, pool=2), "cpu")
 
 
 def test_a_constant_leaf_gets_the_gradient_of_every_step() -> None:
