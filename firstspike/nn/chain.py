@@ -1,5 +1,6 @@
 """A chain of layers, run with as little written to memory as the device allows."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,28 +8,35 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from firstspike.kernels.layout import empty, empty_frames, is_channels_last
+from firstspike.kernels.layout import empty, is_channels_last
 from firstspike.nn.layer import Readout, Spiking
 from firstspike.nn.pooling import AvgPool2d
-from firstspike.nn.synapse import Linear, Synapse
+from firstspike.nn.synapse import Conv2d, Linear
+
+PART_BYTES = 2**27
+"""Frames of one layer that are worked on at a time where layers are recomputed."""
 
 
-def run(layers: Sequence[nn.Module], spikes: Tensor, recompute: bool = False) -> Any:
+def run(
+    layers: Sequence[nn.Module], spikes: Tensor, recompute: bool = False, then: nn.Module | None = None
+) -> Any:
     """What calling one layer after the other gives.
 
     A layer of neurons and the average pool behind it run as one, unless a hook wants to see what is between.
 
     Args:
-        recompute: keep one byte a neuron for backward (its spike time) instead of T frames of spikes and of
-            current, which backward then works out once more.
+        recompute: keep neither spikes nor currents of convolutional layers for backward, which works them
+            out once more, some samples at a time.
+        then: the layer that comes next, which pooled frames are laid out for.
     """
     if recompute and torch.is_grad_enabled():
         return _run_recomputing(layers, spikes)
     index = 0
     while index < len(layers):
-        layer, after = layers[index], layers[index + 1 : index + 3]
+        layer, after = layers[index], layers[index + 1 : index + 2]
         if after and fuse(layer, after[0]):
-            dense = len(after) > 1 and isinstance(after[1], Spiking) and isinstance(after[1].synapse, Linear)
+            following = layers[index + 2] if index + 2 < len(layers) else then
+            dense = isinstance(following, Spiking) and isinstance(following.synapse, Linear)
             spikes = layer.pooled(spikes, after[0].size, contiguous=dense)  # type: ignore[operator]
             index += 2
         else:
@@ -54,112 +62,102 @@ def is_watched(module: nn.Module) -> bool:
 
 
 def _run_recomputing(layers: Sequence[nn.Module], spikes: Tensor) -> Any:
-    """`run` in stages, each a layer of neurons with the pools before it; others run as they are."""
-    stage: list[nn.Module] = []
-    binary = False  # whether the stage begins with the spikes of neurons
-    for layer in layers:
-        stage.append(layer)
-        if isinstance(layer, AvgPool2d):
-            continue
-        hidden = isinstance(layer, Spiking) and not isinstance(layer, Readout)
-        constant = (
-            len(spikes) > 1 and spikes.stride(0) == 0
-        )  # one frame, which is kept in little space as it is
-        if hidden and not constant and not any(map(is_watched, stage)):
-            spikes = recomputed(stage, spikes, binary)
+    """`run` in groups of layers, of which those that can be are recomputed; others run as they are."""
+    groups = [(again, list(group)) for again, group in itertools.groupby(layers, is_recomputed)]
+    following = [group[0] for _, group in groups[1:]]
+    for (again, group), then in itertools.zip_longest(groups, following):
+        if again and any(isinstance(layer, Spiking) for layer in group):
+            parameters = [parameter for layer in group for parameter in layer.parameters()]
+            spikes = _Recomputed.apply(group, then, spikes, *parameters)  # type: ignore[no-untyped-call]
         else:
-            spikes = run(stage, spikes)
-        stage, binary = [], hidden
-    return run(stage, spikes)
+            spikes = run(group, spikes, then=then)
+    return spikes
 
 
-def recomputed(layers: Sequence[nn.Module], spikes: Tensor, binary: bool) -> Tensor:
-    """`run(layers, spikes)` that keeps its input only; of `binary` spikes, that fire once, their times."""
-    parameters = [parameter for layer in layers for parameter in layer.parameters()]
-    return _Recomputed.apply(list(layers), binary, spikes, *parameters)  # type: ignore[no-any-return, no-untyped-call]
+def is_recomputed(layer: nn.Module) -> bool:
+    """Whether samples pass the layer independently of each other, always in the same way and unwatched.
 
-
-CHUNK_BYTES = 2**26
-"""Input frames that a stage works on at a time: beside them, only whole inputs and outputs take space."""
+    Fully connected layers do, too, but have few frames beside their weights, which each part would have to
+    normalise once more.
+    """
+    if is_watched(layer) or isinstance(layer, Readout):
+        return False
+    if isinstance(layer, Spiking):
+        return isinstance(layer.synapse, Conv2d) and layer.synapse.normalisation.kind != "batch"
+    return isinstance(layer, AvgPool2d)
 
 
 class _Recomputed(torch.autograd.Function):
-    """A stage, some samples at a time, so that the currents of all of them never exist together."""
+    """Layers that keep their input only, and run on some samples at a time: once forward, again in backward.
+
+    What lies between the layers then never exists for the whole batch.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, layers: list[nn.Module], binary: bool, spikes: Tensor, *parameters: Tensor
+        ctx: Any, layers: list[nn.Module], then: nn.Module | None, spikes: Tensor, *parameters: Tensor
     ) -> Tensor:
-        ctx.layers, ctx.binary, ctx.steps, ctx.dtype = layers, binary, len(spikes), spikes.dtype
-        ctx.chunks = _chunks(layers, spikes)
-        ctx.save_for_backward(_times(spikes) if binary else spikes, *parameters)
-        if len(ctx.chunks) == 1:
-            return run(layers, spikes)  # type: ignore[no-any-return]
-        result: Tensor | None = None
-        for chunk in ctx.chunks:
-            part: Tensor = run(layers, spikes[:, chunk])
-            if result is None:
-                shape = [*spikes.shape[:2], *part.shape[2:]]
-                result = empty(shape, part.dtype, part.device, is_channels_last(part))
-            result[:, chunk] = part
-        return result  # type: ignore[return-value]
+        ctx.layers, ctx.then, ctx.parts = layers, then, _parts(layers, spikes)
+        ctx.save_for_backward(spikes, *parameters)
+        whole = _Whole(spikes.shape[1])
+        for part in ctx.parts:
+            whole.put(part, run(layers, _take(spikes, part), then=then))
+        return whole.frames  # type: ignore[return-value]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        kept, *parameters = ctx.saved_tensors
-        learned = [parameter for parameter in parameters if parameter.requires_grad]
-        wants_spikes, grad_spikes = ctx.needs_input_grad[2], None
-        sums: list[Tensor | None] = [None] * len(learned)
-        # Batch statistics have moved on already
-        buffers = [(buffer, buffer.clone()) for layer in ctx.layers for buffer in layer.buffers()]
-        for chunk in ctx.chunks:
-            spikes = _frames(kept[chunk], ctx.steps, ctx.dtype) if ctx.binary else kept[:, chunk].detach()
-            wanted = [spikes.requires_grad_()] if wants_spikes else []
+        spikes, *parameters = ctx.saved_tensors
+        wanted = [parameter for parameter in parameters if parameter.requires_grad]
+        wants_spikes, grad_spikes = ctx.needs_input_grad[2], _Whole(spikes.shape[1])
+        sums: tuple[Tensor, ...] = ()
+        for part in ctx.parts:
+            inputs = _take(spikes, part).detach().requires_grad_(wants_spikes)
             with torch.enable_grad():
-                result = run(ctx.layers, spikes)
-            grads = list(torch.autograd.grad(result, [*wanted, *learned], grad[:, chunk], allow_unused=True))
-            part = grads.pop(0) if wants_spikes else None
-            if part is not None and len(ctx.chunks) == 1:
-                grad_spikes = part
-            elif part is not None:
-                if grad_spikes is None:
-                    shape = [len(part), grad.shape[1], *part.shape[2:]]
-                    grad_spikes = empty(shape, part.dtype, part.device, is_channels_last(part))
-                grad_spikes[:, chunk] = part
-            sums = [new if old is None else old + new for old, new in zip(sums, grads, strict=True)]
-        with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)
+                result = run(ctx.layers, inputs, then=ctx.then)
+            leaves = [*wanted, inputs] if wants_spikes else wanted
+            grads = torch.autograd.grad(result, leaves, grad[:, part], materialize_grads=True)
+            if wants_spikes:
+                grad_spikes.put(part, grads[-1])
+            new = grads[: len(wanted)]
+            sums = torch._foreach_add(sums, new) if sums else new
         values = iter(sums)
         own = [next(values) if parameter.requires_grad else None for parameter in parameters]
-        return None, None, grad_spikes, *own
+        return None, None, grad_spikes.frames, *own
 
 
-def _chunks(layers: list[nn.Module], spikes: Tensor) -> list[slice]:
-    """The samples to work on together; all of them where they share batch statistics."""
-    batch = spikes.shape[1]
-    together = any(isinstance(m, Synapse) and m.normalisation.kind == "batch" for m in _modules(layers))
-    count = 1 if together else -(-spikes.numel() * spikes.element_size() // CHUNK_BYTES)
-    size = max(1, -(-batch // max(1, count)))
+class _Whole:
+    """Frames `[T, B, ...]` of all B samples, put together from parts, in the layout of the first."""
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+        self.frames: Tensor | None = None
+
+    def put(self, part: slice, frames: Tensor) -> None:
+        if frames.shape[1] == self.batch:
+            self.frames = frames
+            return
+        if self.frames is None:
+            shape = [len(frames), self.batch, *frames.shape[2:]]
+            self.frames = empty(shape, frames.dtype, frames.device, is_channels_last(frames))
+        self.frames[:, part] = frames
+
+
+def _parts(layers: list[nn.Module], spikes: Tensor) -> list[slice]:
+    """The samples to work on together, in parts of one size as far as they go."""
+    batch, positions = spikes.shape[1], spikes[0, 0, 0].numel() if spikes.numel() else 0
+    channels = max(len(layer.synapse.weight) for layer in layers if isinstance(layer, Spiking))
+    a_sample = max(1, len(spikes) * channels * positions * spikes.element_size())
+    count = max(1, -(-batch // max(1, PART_BYTES // a_sample)))
+    size = max(1, -(-batch // count))
     return [slice(start, start + size) for start in range(0, max(batch, 1), size)]
 
 
-def _modules(layers: list[nn.Module]) -> list[nn.Module]:
-    return [module for layer in layers for module in layer.modules()]
-
-
-def _times(spikes: Tensor) -> Tensor:
-    """Spike times uint8 `[B, ...]` of frames in which each neuron fires at most once, in the frames' layout."""
-    times = torch.full_like(spikes[0], len(spikes), dtype=torch.uint8)
-    for t, frame in enumerate(spikes):
-        times.masked_fill_(frame != 0, t)
-    return times
-
-
-def _frames(times: Tensor, steps: int, dtype: torch.dtype) -> Tensor:
-    """The inverse of `_times`; each frame laid out as the times are."""
-    frames = empty_frames(times[None], steps, dtype, is_channels_last(times[None]))
-    for t, frame in enumerate(frames):
-        frame.copy_(times == t)
-    return frames
+def _take(spikes: Tensor, part: slice) -> Tensor:
+    """Some samples, all their frames one after the other in memory; a constant frame as it is."""
+    taken = spikes[:, part]
+    if taken.shape[1] == spikes.shape[1] or (len(spikes) > 1 and spikes.stride(0) == 0):
+        return taken
+    if is_channels_last(taken):
+        return taken.movedim(2, -1).contiguous().movedim(-1, 2)
+    return taken.contiguous()

@@ -57,7 +57,7 @@ def test_recomputing_changes_no_gradient_and_no_statistic(options: dict[str, Any
 def test_recomputing_some_samples_at_a_time_adds_up(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chain, "CHUNK_BYTES", 3000)
+    monkeypatch.setattr(chain, "PART_BYTES", 3000)
     results = []
     for recompute in (False, True):
         net = network(**options)
@@ -69,12 +69,11 @@ def test_recomputing_some_samples_at_a_time_adds_up(
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_recomputing_keeps_a_byte_a_neuron() -> None:
-    """What backward waits with grows with T when currents and spikes are kept, and hardly at all else."""
+def test_recomputing_keeps_no_frames_between_convolutions() -> None:
+    """What backward waits with: all spikes and currents, or little more than enters the first dense layer."""
 
     def kept_bytes(T: int, recompute: bool) -> int:
-        # The last layers are small, and run as they are
-        net = network(T, "C16K3-C16K3-C16K3-P2-FC4-FC4")
+        net = network(T, "C16K3-C16K3-C16K3-P2-P2-FC4-FC4")
         net.recompute = recompute
         kept: dict[int, int] = {}
 
@@ -87,10 +86,26 @@ def test_recomputing_keeps_a_byte_a_neuron() -> None:
         assert output.spikes.requires_grad
         return sum(kept.values())
 
-    plain, recomputed = ([kept_bytes(T, recompute) for T in (8, 32)] for recompute in (False, True))
-    assert recomputed[0] < plain[0] / 4
-    assert recomputed[1] < 1.2 * recomputed[0]
-    assert plain[1] > 3 * plain[0]
+    for T in (8, 32):
+        assert kept_bytes(T, recompute=True) < kept_bytes(T, recompute=False) / 8
+    assert kept_bytes(32, recompute=True) < kept_bytes(8, recompute=False)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_parts_of_a_batch_are_dense(channels_last: bool) -> None:
+    """A convolution then reads them as they are, instead of copying them into another order."""
+    spikes = torch.rand(3, 6, 4, 5, 5)
+    spikes = spikes.movedim(2, -1).contiguous().movedim(-1, 2) if channels_last else spikes
+    taken = chain._take(spikes, slice(2, 4))
+    assert torch.equal(taken, spikes[:, 2:4])
+    assert taken.flatten(0, 1).data_ptr() == taken.data_ptr()
+
+
+def test_an_empty_batch_is_recomputed_too() -> None:
+    net = network()
+    net.recompute = True
+    output = net(torch.rand(0, 2, 8, 8))
+    assert output.spikes.shape == (4, 0, 4)
 
 
 def test_pools_run_with_the_neurons_before_them() -> None:
