@@ -18,6 +18,7 @@ from kernel_checks import CASES, Case, check_amos, check_normalise_weight, close
 import firstspike
 from firstspike import functional, kernels
 from firstspike.functional import Surrogate
+from firstspike.nn.aside import Aside
 from firstspike.training.distributed import find_place
 from firstspike.training.optimizer import OptimizerConfig
 from firstspike.training.trainer import Trainer
@@ -106,6 +107,51 @@ def check_a_network_in_all_its_ways() -> None:
         assert torch.equal(other[0], results[0][0])
         for found, expected in zip(other[1:], results[0][1:], strict=True):
             close(found, expected.cpu(), 2e-2, "network")
+
+
+def check_large_weights_aside() -> None:
+    """Steps with large weights on a stream of their own, plain and captured, train as steps on one stream do."""
+    plain, *others = (train_a_little(*options) for options in ((False, False), (True, False), (True, True)))
+    for other in others:
+        for found, expected in zip(other, plain, strict=True):
+            close(found, expected, 1e-3, "weights aside")
+
+
+def train_a_little(aside: bool, graph: bool, steps: int = 6) -> list[torch.Tensor]:
+    """The parameters of a small network after some steps, the last of them as a graph."""
+    torch.manual_seed(0)
+    net = firstspike.build("C16K3-P2-FC2048-FC10", (3, 32, 32), T=4).cuda().train()
+    beside = Aside(net)
+    assert len(beside.parameters) == 1
+    images, weights = torch.rand(8, 3, 32, 32).cuda(), torch.randn(4, 8, 10).cuda()
+    large = beside.parameters if aside else []
+    small = [value for value in net.parameters() if all(value is not weight for weight in large)]
+    optimizers = [torch.optim.SGD(values, lr=1e-3) for values in (small, large) if values]
+
+    def step() -> None:
+        net.zero_grad()
+        if aside:
+            beside.begin(torch.float32)
+        (net(images).spikes * weights).sum().backward()
+        if aside:
+            with torch.cuda.stream(beside.stream):
+                optimizers[1].step()
+        optimizers[0].step()
+        beside.end()
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(steps // 2 if graph else steps):
+            step()
+    side.synchronize()
+    if graph:
+        replayed = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(replayed, stream=side):
+            step()
+        for _ in range(steps - steps // 2):
+            replayed.replay()
+    torch.cuda.synchronize()
+    return [parameter.detach().cpu() for parameter in net.parameters()]
 
 
 def check_captured_training() -> None:
@@ -199,6 +245,7 @@ CHECKS = [
     check_all_pools,
     check_a_large_batch_in_float32,
     check_a_network_in_all_its_ways,
+    check_large_weights_aside,
     check_captured_training,
     check_every_element_is_written,
     check_repeatable,
