@@ -1,5 +1,6 @@
 """Our kernels one by one, at the sizes of SCNN6, against the bytes they must move."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -91,20 +92,46 @@ def pool_steps() -> dict[str, tuple[Callable[[], object], int]]:
     }
 
 
-def program_rows() -> list[dict[str, Any]]:
-    """The neuron's backward over the number of programs that leave partial sums: which is best?"""
+Setting = tuple[Any, str, int]
+"""A constant of a module of kernels, and the value to try."""
+
+
+def variant_rows() -> list[dict[str, Any]]:
+    """The neuron's kernels under other numbers of neurons and programs than the ones in use: which is best?"""
     rows = []
-    before = neuron_ops.PROGRAMS
-    for programs in (1056, 2112, 4096, 8192, 16384):
-        neuron_ops.PROGRAMS = programs
-        plain, pooled = (
-            measure(captured(steps["backward"][0], CALLS))["ms"] / CALLS
-            for steps in (amos_steps(constant=False), pooled_steps(32, contiguous=False))
-        )
-        rows.append({"programs": programs, "plain_ms": round(plain, 4), "pooled_ms": round(pooled, 4)})
-        print(f"backward with {programs} programs: {plain:.3f} ms, pooled {pooled:.3f} ms")
-    neuron_ops.PROGRAMS = before
+    plain, pooled, dense = amos_steps(False), pooled_steps(32, False), pooled_steps(16, True)
+    for elements in (256, 512, 1024):
+        rows.append(variant("pooled forward", pooled["forward"], (pooled_ops, "ELEMENTS", elements)))
+        rows.append(variant("contiguous forward", dense["forward"], (pooled_ops, "ELEMENTS", elements)))
+    for elements, loads in itertools.product((256, 512), (0, 32)):
+        settings = (pooled_ops, "BACKWARD_ELEMENTS", elements), (pooled_ops, "EAGER_LOADS", loads)
+        rows.append(variant("pooled backward", pooled["backward"], *settings))
+        if not loads:
+            rows.append(variant("contiguous backward", dense["backward"], *settings))
+    for programs in (2112, 4096, 8192, 16384):
+        rows.append(variant("pooled backward", pooled["backward"], (pooled_ops, "PROGRAMS", programs)))
+        rows.append(variant("plain backward", plain["backward"], (neuron_ops, "PROGRAMS", programs)))
+    for elements in (256, 1024):
+        setting = (neuron_ops, "BACKWARD_ELEMENTS", elements)
+        rows.append(variant("plain backward", plain["backward"], setting))
     return rows
+
+
+def variant(name: str, timed: tuple[Callable[[], object], int], *settings: Setting) -> dict[str, Any]:
+    """A kernel's time with some constants changed, and back again after it."""
+    before = [(module, constant, getattr(module, constant)) for module, constant, _ in settings]
+    values = {constant: value for _, constant, value in settings}
+    result: dict[str, Any] = {"kernel": name, **values}
+    try:
+        for module, constant, value in settings:
+            setattr(module, constant, value)
+        result["ms"] = round(measure(captured(timed[0], CALLS), 10)["ms"] / CALLS, 4)
+    except Exception as error:
+        result["error"] = f"{type(error).__name__}: {error}"[:300]
+    for module, constant, value in before:
+        setattr(module, constant, value)
+    print(f"{name:<20} {result.get('ms', result.get('error'))} ms with {values}", flush=True)
+    return result
 
 
 def weight_steps(rows: int, inputs: int) -> dict[str, tuple[Callable[[], object], int]]:

@@ -17,10 +17,11 @@ import torch
 import torch.nn.functional as F
 from _epoch import epoch_rows
 from _gpu import captured, ceilings, row, write
-from _kernels import kernel_rows, program_rows
+from _kernels import kernel_rows, variant_rows
 
 import firstspike
 from firstspike import functional
+from firstspike.nn.aside import Aside
 
 T, BATCH = 8, 128
 STEPS = (2, 4, 8, 16, 32, 64)
@@ -29,22 +30,47 @@ BATCHES = (32, 64, 128, 256, 512, 1024)
 Step = Callable[[], object]
 
 
-def ours(T: int, batch: int, optimise: bool = True, graph: bool = False, recompute: bool = False) -> Step:
-    """Our training step: forward, decoder, mean squared error, backward, Adam."""
+def ours(
+    T: int,
+    batch: int,
+    optimise: bool = True,
+    graph: bool = False,
+    recompute: bool = False,
+    aside: bool = False,
+) -> Step:
+    """Our training step: forward, decoder, mean squared error, backward, Adam.
+
+    Args:
+        aside: give the largest weights a stream of their own.
+    """
     net = firstspike.build("SCNN6", input_shape=(3, 32, 32), T=T).cuda()
     net = net.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     net.compute_dtype, net.recompute = torch.bfloat16, recompute
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-4, fused=True, capturable=graph)
+    beside = Aside(net) if aside else None
+    large = beside.parameters if beside else []
+    others = [value for value in net.parameters() if all(value is not weight for weight in large)]
+    optimizer, *rest = (
+        torch.optim.Adam(values, lr=1e-4, fused=True, capturable=graph)
+        for values in (others, large)
+        if values
+    )
     images = torch.randn(batch, 3, 32, 32, device="cuda").to(memory_format=torch.channels_last)
     target = F.one_hot(torch.randint(10, (batch,), device="cuda"), 10).float()
     weights = functional.temporal_weights(T).cuda()
 
     def step() -> None:
-        optimizer.zero_grad(set_to_none=True)
+        net.zero_grad(set_to_none=True)
+        if beside:
+            beside.begin(torch.bfloat16)
         logits = functional.temporal_weighting(net(images).spikes.float(), weights)
         F.mse_loss(logits, target).backward()
+        if beside:
+            with torch.cuda.stream(beside.stream):
+                rest[0].step()
         if optimise:
             optimizer.step()
+        if beside:
+            beside.end()
 
     return captured(step) if graph else step
 
@@ -79,8 +105,21 @@ def main_rows(peers: bool) -> list[dict[str, Any]]:
     rows += [
         row("firstspike", partial(ours, T, BATCH), BATCH, T=T),
         row("firstspike, CUDA graph", partial(ours, T, BATCH, graph=True), BATCH, T=T),
+        row("firstspike, large weights aside", partial(ours, T, BATCH, aside=True), BATCH, T=T),
+        row(
+            "firstspike, large weights aside, CUDA graph",
+            partial(ours, T, BATCH, aside=True, graph=True),
+            BATCH,
+            T=T,
+        ),
         row("firstspike, without optimiser", partial(ours, T, BATCH, optimise=False), BATCH, T=T),
         row("firstspike, recompute", partial(ours, T, BATCH, recompute=True), BATCH, T=T),
+        row(
+            "firstspike, recompute, CUDA graph",
+            partial(ours, T, BATCH, recompute=True, graph=True),
+            BATCH,
+            T=T,
+        ),
         row("firstspike, recompute, T = 32", partial(ours, 32, BATCH, recompute=True), BATCH, T=32),
     ]
     return rows + (peer_rows() if peers else [])
@@ -142,7 +181,7 @@ def main() -> None:
     limits = ceilings()
     print(f"copy {limits['copy_tb_s']:.2f} TB/s, bf16 product {limits['bf16_tflop_s']:.0f} TFLOP/s")
     single = kernel_rows(limits["copy_tb_s"])
-    programs = program_rows()
+    variants = variant_rows()
     rows = main_rows(peers=not arguments.no_peers)
     compared = ratios(rows)
     profile = where_time_goes(ours(T, BATCH))
@@ -158,7 +197,7 @@ def main() -> None:
         rows=rows,
         ratio_to_floor=compared,
         kernels=single,
-        programs=programs,
+        variants=variants,
         epochs=epochs,
         profile=profile,
     )

@@ -26,7 +26,7 @@ UNROLLED_STEPS = 16
 BACKWARD_ELEMENTS = 512
 """Neurons of a backward program: 4 a thread, so that T = 8 leaves room for 24 warps a multiprocessor."""
 
-PROGRAMS = 4096
+PROGRAMS = 8192
 """Programs of a backward launch that leaves partial sums: enough to fill a GPU, few enough to add up."""
 
 
@@ -105,7 +105,7 @@ def amos_backward(
     slots = threshold_slots(threshold, wants_threshold)
     blocks = tile(walk, BACKWARD_ELEMENTS, most_kept=256 if slots <= UNROLLED_STEPS else 32)
     tiles, kept_tiles = blocks.counts(walk.reduced, walk.kept)
-    programs = programs_for(tiles, kept_tiles, wants_bias or wants_threshold)
+    programs = programs_for(tiles, kept_tiles, PROGRAMS if wants_bias or wants_threshold else None)
     sums = Sums(current, programs, slots, walk.kept, wants_threshold, wants_bias)
     scratch: dict[str, Any] = {}
     if steps > UNROLLED_STEPS:
@@ -246,6 +246,6 @@ def threshold_slots(threshold: Tensor | None, wanted: bool) -> int:
     return power_of_two(len(threshold)) if threshold is not None and wanted else 1
 
 
-def programs_for(tiles: int, kept_tiles: int, summing: bool) -> int:
-    """Programs for each tile of channels: one a tile, or fewer where each leaves a partial sum."""
-    return min(tiles, -(-PROGRAMS // kept_tiles)) if summing else tiles
+def programs_for(tiles: int, kept_tiles: int, most: int | None) -> int:
+    """Programs for each tile of channels: one a tile, or `most` for all channels where each leaves a sum."""
+    return tiles if most is None else min(tiles, -(-most // kept_tiles))

@@ -18,6 +18,9 @@ ELEMENTS = 512
 BACKWARD_ELEMENTS = 256
 """Windows of a program of the AMOS backward, which holds more of each in registers."""
 
+PROGRAMS = 4096
+"""As `neuron_ops.PROGRAMS`, for the AMOS backward with pooling."""
+
 EAGER_LOADS = 32
 """Loads of a window, N * N * T, up to which the AMOS backward issues all of them before it computes."""
 
@@ -135,7 +138,7 @@ def amos_pooled_backward(
     slots = threshold_slots(threshold, wants_threshold)
     grad = grad if _has_dense_rows(grad) else grad.contiguous()
     arguments, tiles, kept_tiles = _dense_windows(grad[0], current[0], BACKWARD_ELEMENTS)
-    programs = programs_for(tiles, kept_tiles, wants_bias or wants_threshold)
+    programs = programs_for(tiles, kept_tiles, PROGRAMS if wants_bias or wants_threshold else None)
     channels = current.shape[2]
     sums = Sums(current, programs, slots, channels, wants_threshold, wants_bias)
     with on_device_of(current):

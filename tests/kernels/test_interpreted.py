@@ -46,9 +46,9 @@ def test_rows_longer_than_a_block_equal_the_reference(monkeypatch: pytest.Monkey
 
 
 def test_many_tiles_a_program_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neuron_ops, "PROGRAMS", 2)
-    monkeypatch.setattr(neuron_ops, "BACKWARD_ELEMENTS", 16)
-    monkeypatch.setattr(pooled_ops, "BACKWARD_ELEMENTS", 16)
+    for module in (neuron_ops, pooled_ops):
+        monkeypatch.setattr(module, "PROGRAMS", 2)
+        monkeypatch.setattr(module, "BACKWARD_ELEMENTS", 16)
     for layout in ("contiguous", "channels_last"):
         check_amos(Case((3, 5, 7, 3, 3), layout=layout, threshold="channel_step"), "cpu")
         check_amos(Case((3, 5, 7, 4, 4), layout=layout, threshold="channel_step", pool=2), "cpu")
