@@ -44,21 +44,20 @@ def kernel_rows(copy_tb_s: float) -> list[dict[str, Any]]:
 
 
 def amos_steps(constant: bool) -> dict[str, tuple[Callable[[], object], int]]:
-    """Forward reads the current and writes spikes and times; backward reads all three and writes one."""
+    """Forward reads the current and writes spikes; backward reads current and gradient and writes one."""
     frames = 1 if constant else FRAMES
     current = torch.randn(frames, BATCH, 32, 32, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
     grad = torch.randn(FRAMES, BATCH, 32, 32, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
     options = (None, 1.0, False, None, "atan", 2.0, torch.zeros(256, device="cuda"))
-    times = neuron_ops.amos(current, FRAMES, *options)[1]
-    neurons = times.numel()
+    neurons = current[0].numel()
     return {
         "forward": (
             lambda: neuron_ops.amos(current, FRAMES, *options),
-            neurons * (2 * frames + 2 * FRAMES + 1),
+            neurons * (2 * frames + 2 * FRAMES),
         ),
         "backward": (
-            lambda: neuron_ops.amos_backward(grad, current, times, *options, False, True),
-            neurons * (4 * frames + 2 * FRAMES + 1),
+            lambda: neuron_ops.amos_backward(grad, current, *options, False, True),
+            neurons * (4 * frames + 2 * FRAMES),
         ),
     }
 

@@ -28,7 +28,7 @@ def amos(
 ) -> Tensor:
     """`functional.amos`, fused where the device allows it: same spikes, same gradients.
 
-    The kernel reads the current once and keeps, for backward, the current and one byte a neuron. It takes
+    The kernel reads the current once and keeps, for backward, the current and nothing else. It takes
     `[T, B, C, ...]` in float32, bfloat16 or float16, contiguous or channels-last (the spikes come in the
     same layout), and a threshold that varies over steps and channels at most. All else is left to
     `functional.amos`.
@@ -58,7 +58,7 @@ def amos(
     if pool > 1 and pooled_ops.fuses(current, steps, pool):
         pooled: Tensor = pooled_ops.amos_pooled(dense_frames(current), *arguments, pool, contiguous)
         return pooled
-    spikes, _ = neuron_ops.amos(dense_frames(current), *arguments)
+    spikes = neuron_ops.amos(dense_frames(current), *arguments)
     return avg_pool(spikes, pool, contiguous)
 
 

@@ -41,15 +41,14 @@ def amos(
     surrogate: str,
     alpha: float,
     bias: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """Spikes `[T, B, C, ...]` and spike times `[B, C, ...]` for dense frames of current.
+) -> Tensor:
+    """Spikes `[T, B, C, ...]` for dense frames of current.
 
     The current is `[T, B, C, ...]`, or `[1, B, C, ...]` when it is the same at all T = `steps`. The
     threshold is the number `level`, or the tensor `[1 or T, C]` where one is given.
     """
     channels_last = is_channels_last(current)
     spikes = empty_frames(current, steps, current.dtype, channels_last)
-    times = empty_frames(current, 1, torch.uint8, channels_last)[0]
     if current.numel():
         walk = plane(current, channels_last)
         blocks = tile(walk, _forward_elements(current, steps))
@@ -58,28 +57,24 @@ def amos(
             _kernels(steps).forward[(reduced_tiles * kept_tiles,)](
                 current=current,
                 spikes=spikes,
-                times=times,
                 spikes_step=spikes.stride(0),
                 kept_tiles=kept_tiles,
                 **_neuron(current, steps, threshold, level, tau, bias, walk),
                 FORCE_LAST=force_last,
                 **blocks._asdict(),
             )
-    return spikes, times
+    return spikes
 
 
 @amos.register_fake
-def _(current: Tensor, steps: int, *_: object) -> tuple[Tensor, Tensor]:
-    channels_last = is_channels_last(current)
-    spikes = empty_frames(current, steps, current.dtype, channels_last)
-    return spikes, empty_frames(current, 1, torch.uint8, channels_last)[0]
+def _(current: Tensor, steps: int, *_: object) -> Tensor:
+    return empty_frames(current, steps, current.dtype, is_channels_last(current))
 
 
 @torch.library.custom_op("firstspike::amos_backward", mutates_args=())
 def amos_backward(
     grad: Tensor,
     current: Tensor,
-    times: Tensor,
     threshold: Tensor | None,
     level: float,
     force_last: bool,
@@ -115,7 +110,6 @@ def amos_backward(
         _kernels(steps).backward[(programs * kept_tiles,)](
             grad=grad,
             current=current,
-            times=times,
             grad_current=grad_current,
             grad_bias=sums.bias,
             grad_threshold=sums.threshold,
@@ -135,27 +129,21 @@ def amos_backward(
 
 
 @amos_backward.register_fake
-def _(
-    grad: Tensor, current: Tensor, times: Tensor, threshold: Tensor | None, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(grad: Tensor, current: Tensor, threshold: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     grad_current = empty_frames(current, current.shape[0], current.dtype, is_channels_last(current))
     return grad_current, *no_sums(current, threshold, *rest[-2:])
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     current, _, threshold, *ctx.options, bias = inputs
-    ctx.save_for_backward(current, output[1], threshold, bias)
-    ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(current, threshold, bias)
 
 
-def _differentiate(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    if grad is None:
-        return (None,) * 9
-    current, times, threshold, bias = ctx.saved_tensors
+def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    current, threshold, bias = ctx.saved_tensors
     wants_threshold, wants_bias = ctx.needs_input_grad[2], ctx.needs_input_grad[8]
     grad_current, grad_threshold, grad_bias = torch.ops.firstspike.amos_backward(
-        grad, current, times, threshold, *ctx.options, bias, wants_threshold, wants_bias
+        grad, current, threshold, *ctx.options, bias, wants_threshold, wants_bias
     )
     grad_threshold = grad_threshold.to(threshold.dtype) if wants_threshold else None
     grad_bias = grad_bias.to(bias.dtype) if wants_bias else None

@@ -169,7 +169,6 @@ def leave_partial_sums(
 def forward(
     current,  # [T or 1, plane]
     spikes,  # [T, plane]
-    times,  # [plane] uint8
     bias,  # [C] or None
     thresholds,  # [1 or T, C] or None, when `level` holds
     level,
@@ -190,7 +189,7 @@ def forward(
     BLOCK_R: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """Spike frames and spike times of one tile of neurons."""
+    """Spike frames of one tile of neurons."""
     reduced = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
     kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
     at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
@@ -206,14 +205,12 @@ def forward(
     for t in tl.static_range(T):
         tl.store(target, (first == t).to(tl.float32).to(spikes.dtype.element_ty), mask=inside)
         target += spikes_step
-    tl.store(times + at, first.to(tl.uint8), mask=inside)
 
 
 @triton.jit
 def backward(
     grad,  # [T, plane]: dL/dS
     current,  # [T or 1, plane]
-    times,  # [plane] uint8
     grad_current,  # [T or 1, plane]
     grad_bias,  # [programs, K] float32 or None
     grad_threshold,  # [programs, BLOCK_S, K] float32 or None
@@ -244,6 +241,7 @@ def backward(
 ):
     """The closed form of `step_grads`, and the reverse scan of the membrane.
 
+    Spike times are worked out anew from the current, which is read anyway.
     Each program walks over several tiles of the same channels and leaves one partial sum for the bias and
     the threshold, in an order that does not change between runs.
     """
@@ -259,12 +257,12 @@ def backward(
         at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
         inside = (reduced < R)[:, None] & (kept < K)[None, :]
 
-        first = tl.load(times + at, mask=inside, other=0).to(tl.int32)
         grads = load_steps(grad + at, grad_step, inside, T, False)
         frames = load_steps(current + at, current_step, inside, T, CONSTANT)
         grads = times_factor(grads, peak(alpha, KIND), T)
         levels = thresholds, level, threshold_step, channel, kept, K
         overdrives = overdrives_of(frames, shift, *levels, tau, T, LEAKY)
+        first = first_crossing(overdrives, T, FORCE_LAST)
         steps = step_grads(grads, overdrives, first, alpha, T, FORCE_LAST, KIND)
 
         grad_membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)

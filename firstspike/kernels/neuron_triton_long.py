@@ -24,7 +24,6 @@ from firstspike.kernels.neuron_triton import (
 def forward(
     current,
     spikes,
-    times,
     bias,
     thresholds,
     level,
@@ -45,7 +44,7 @@ def forward(
     BLOCK_R: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """Spike frames and spike times of one tile of neurons: see `neuron_triton.forward`."""
+    """Spike frames of one tile of neurons: see `neuron_triton.forward`."""
     reduced = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
     kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
     at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
@@ -68,14 +67,12 @@ def forward(
         tl.store(target, fires.to(tl.float32).to(spikes.dtype.element_ty), mask=inside)
         source += current_step
         target += spikes_step
-    tl.store(times + at, fired_at.to(tl.uint8), mask=inside)
 
 
 @triton.jit
 def backward(
     grad,
     current,
-    times,
     grad_current,  # [T or 1, plane]
     scratch,  # [T, plane] float32
     grad_bias,  # [programs, K] float32 or None
@@ -119,14 +116,15 @@ def backward(
         at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
         inside = (reduced < R)[:, None] & (kept < K)[None, :]
 
-        first = tl.load(times + at, mask=inside, other=0).to(tl.int32)
         source, overdrive = current + at, scratch + at
         membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
+        first = tl.zeros([BLOCK_R, BLOCK_K], tl.int32) + T
         for t in range(T):
             frame = tl.load(source, mask=inside, other=0).to(tl.float32)
             membrane = integrate(membrane, frame + shift, tau, LEAKY)
             v = level_at(t, thresholds, level, threshold_step, channel, kept, K)
             tl.store(overdrive, membrane - v, mask=inside)
+            first = tl.where((membrane - v >= 0) & (first == T), t, first)
             source += current_step
             overdrive += scratch_step
 
