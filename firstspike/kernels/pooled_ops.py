@@ -33,7 +33,7 @@ def avg_pool(frames: Tensor, size: int, contiguous: bool) -> Tensor:
         whole, small = frames.flatten(0, 1), pooled.flatten(0, 1)
         arguments, tiles, kept_tiles = _windows(small, whole)
         with on_device_of(frames):
-            triton_kernels("pooled_triton").forward[(tiles * kept_tiles,)](
+            triton_kernels("pool_triton").forward[(tiles * kept_tiles,)](
                 frames=whole, pooled=small, **arguments, N=size
             )
     return pooled
@@ -54,7 +54,7 @@ def avg_pool_backward(grad: Tensor, shape: list[int], size: int, channels_last: 
         whole, small = grad_frames.flatten(0, 1), grad.flatten(0, 1)
         arguments, tiles, kept_tiles = _windows(small, whole)
         with on_device_of(grad):
-            triton_kernels("pooled_triton").backward[(tiles * kept_tiles,)](
+            triton_kernels("pool_triton").backward[(tiles * kept_tiles,)](
                 grad=small, grad_frames=whole, **arguments, N=size
             )
     return grad_frames

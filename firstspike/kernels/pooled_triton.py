@@ -1,4 +1,4 @@
-"""Average pooling in Triton: alone, and inside the AMOS kernels.
+"""AMOS with average pooling in Triton.
 
 A program owns a tile of pooled places (sample, row and column of the pooled frame) by channels, and walks
 over the N x N neurons of each window. Frames are addressed by their four strides, so that no layout is
@@ -27,15 +27,7 @@ from firstspike.kernels.neuron_triton import (
     step_grads,
     times_factor,
 )
-
-
-@triton.jit
-def offsets(place, height, width, sample_stride, row_stride, column_stride):
-    """Where the places of a `height` x `width` frame lie, int64 `[BLOCK_R, 1]`, for the first channel."""
-    sample, rest = place // (height * width), place % (height * width)
-    row, column = rest // width, rest % width
-    at = sample.to(tl.int64) * sample_stride + row.to(tl.int64) * row_stride
-    return (at + column.to(tl.int64) * column_stride)[:, None]
+from firstspike.kernels.pool_triton import offsets
 
 
 @triton.jit
@@ -93,78 +85,6 @@ def firing_code(
             above = membranes[t] >= level_at(t, thresholds, level, threshold_step, kept, kept, K)
             code = tl.where(above, 1 << (BITS * t), code)
     return code
-
-
-@triton.jit
-def forward(
-    frames,  # [samples, C, H, W], any strides
-    pooled,  # [samples, C, H/N, W/N]
-    frames_b,
-    frames_c,
-    frames_y,
-    frames_x,
-    pooled_b,
-    pooled_c,
-    pooled_y,
-    pooled_x,
-    R,
-    K,
-    height,
-    width,
-    kept_tiles,
-    N: tl.constexpr,
-    BLOCK_R: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
-    """The mean of each window, summed in float32."""
-    place = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
-    inside = (place < R)[:, None] & (kept < K)[None, :]
-    at = offsets(place, height, width, frames_b, N * frames_y, N * frames_x)
-    source = frames + at + kept[None, :].to(tl.int64) * frames_c
-    total = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
-    for dy in tl.static_range(N):
-        for dx in tl.static_range(N):
-            total += tl.load(source + dy * frames_y + dx * frames_x, mask=inside, other=0).to(tl.float32)
-    at = offsets(place, height, width, pooled_b, pooled_y, pooled_x)
-    target = pooled + at + kept[None, :].to(tl.int64) * pooled_c
-    mean = tl.div_rn(total, tl.zeros_like(total) + N * N)
-    tl.store(target, mean.to(pooled.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def backward(
-    grad,  # [samples, C, H/N, W/N], any strides
-    grad_frames,  # [samples, C, H, W]; what no window covers is left as it is
-    frames_b,
-    frames_c,
-    frames_y,
-    frames_x,
-    pooled_b,
-    pooled_c,
-    pooled_y,
-    pooled_x,
-    R,
-    K,
-    height,
-    width,
-    kept_tiles,
-    N: tl.constexpr,
-    BLOCK_R: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
-    """Each window's gradient, shared out evenly."""
-    place = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
-    inside = (place < R)[:, None] & (kept < K)[None, :]
-    at = offsets(place, height, width, pooled_b, pooled_y, pooled_x)
-    g = tl.load(grad + at + kept[None, :].to(tl.int64) * pooled_c, mask=inside, other=0).to(tl.float32)
-    share = tl.div_rn(g, tl.zeros_like(g) + N * N).to(grad_frames.dtype.element_ty)
-    at = offsets(place, height, width, frames_b, N * frames_y, N * frames_x)
-    target = grad_frames + at + kept[None, :].to(tl.int64) * frames_c
-    for dy in tl.static_range(N):
-        for dx in tl.static_range(N):
-            tl.store(target + dy * frames_y + dx * frames_x, share, mask=inside)
 
 
 @triton.jit
