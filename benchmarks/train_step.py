@@ -21,10 +21,12 @@ from _kernels import kernel_rows, variant_rows
 
 import firstspike
 from firstspike import functional
+from firstspike.nn import chain
 from firstspike.nn.aside import Aside
 
 T, BATCH = 8, 128
 STEPS = (2, 4, 8, 16, 32, 64)
+PART = chain.PART_BYTES
 BATCHES = (32, 64, 128, 256, 512, 1024)
 
 Step = Callable[[], object]
@@ -35,17 +37,19 @@ def ours(
     batch: int,
     optimise: bool = True,
     graph: bool = False,
-    recompute: bool = False,
+    recompute: int = 0,
     aside: bool = False,
 ) -> Step:
     """Our training step: forward, decoder, mean squared error, backward, Adam.
 
     Args:
+        recompute: bytes of a layer's frames to work on at a time, and again in backward; 0 keeps all frames.
         aside: give the largest weights a stream of their own.
     """
     net = firstspike.build("SCNN6", input_shape=(3, 32, 32), T=T).cuda()
     net = net.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    net.compute_dtype, net.recompute = torch.bfloat16, recompute
+    net.compute_dtype, net.recompute = torch.bfloat16, recompute > 0
+    chain.PART_BYTES = recompute or chain.PART_BYTES
     beside = Aside(net) if aside else None
     large = beside.parameters if beside else []
     others = [value for value in net.parameters() if all(value is not weight for weight in large)]
@@ -113,14 +117,15 @@ def main_rows(peers: bool) -> list[dict[str, Any]]:
             T=T,
         ),
         row("firstspike, without optimiser", partial(ours, T, BATCH, optimise=False), BATCH, T=T),
-        row("firstspike, recompute", partial(ours, T, BATCH, recompute=True), BATCH, T=T),
+        row("firstspike, recompute", partial(ours, T, BATCH, recompute=PART), BATCH, T=T),
         row(
             "firstspike, recompute, CUDA graph",
-            partial(ours, T, BATCH, recompute=True, graph=True),
+            partial(ours, T, BATCH, recompute=PART, graph=True),
             BATCH,
             T=T,
         ),
-        row("firstspike, recompute, T = 32", partial(ours, 32, BATCH, recompute=True), BATCH, T=32),
+        row("firstspike, recompute, half the part", partial(ours, T, BATCH, recompute=PART // 2), BATCH, T=T),
+        row("firstspike, recompute, T = 32", partial(ours, 32, BATCH, recompute=PART), BATCH, T=32),
     ]
     return rows + (peer_rows() if peers else [])
 

@@ -41,7 +41,7 @@ class Options:
     capture: bool = True
     """Replay the training step as a CUDA graph where that can be done: the same numbers, small networks faster."""
     recompute: bool = False
-    """Keep a byte a neuron for backward, not T frames, and work these out again: less memory, more time."""
+    """Keep no frames of convolutions for backward, and work them out again: less memory, more time."""
 
     def deadline(self) -> float | None:
         """When to stop, if `max_minutes` count from now."""
