@@ -201,8 +201,8 @@ def _windows(pooled: Tensor, frames: Tensor, elements: int = ELEMENTS) -> tuple[
     if frames.stride(1) != 1:
         kept = max(1, min(power_of_two(channels), elements // power_of_two(places)))
     else:
-        # Two layouts at once: segments of 64 bytes where most of the bytes are, of a sector (32) in the other
-        kept = min(power_of_two(channels), 256 if pooled.stride(1) == 1 else 32)
+        # Two layouts at once: as many channels as leave 16 places, a sector of memory (32 bytes), for the other
+        kept = min(power_of_two(channels), 256 if pooled.stride(1) == 1 else max(1, elements // 16))
     kept = min(kept, elements)
     blocks = Tile(min(power_of_two(places), elements // kept), kept)
     tiles, kept_tiles = blocks.counts(places, channels)
