@@ -75,7 +75,9 @@ class AMOS(nn.Module):
 
     def _let_fall(self, fall: float, channels: int | None, T: int | None) -> None:
         if self.neuron.learn_threshold != "fixed":
-            raise FirstspikeError("A threshold is either learned or falls: leave out fall or learn_threshold.")
+            raise FirstspikeError(
+                "A threshold is either learned or falls: leave out fall or learn_threshold."
+            )
         if channels is None or T is None:
             raise FirstspikeError(
                 "A threshold that falls needs the number of channels and T: give AMOS(neuron, channels=..., T=...)."
