@@ -79,4 +79,6 @@ class NetworkConfig:
     def fused(self) -> "NetworkConfig":
         """The configuration of the fused network."""
         has_bias = self.normalisation.bias or self.normalisation.kind == "batch"
-        return replace(self, normalisation=fused_normalisation(self.normalisation, has_bias))
+        folds = has_bias and self.neuron.tau is None and self.T > 1  # see Readout.fuse
+        normalisation = fused_normalisation(self.normalisation, has_bias)
+        return replace(self, normalisation=normalisation, fall=0.0 if folds else self.fall)

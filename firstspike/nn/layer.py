@@ -66,6 +66,27 @@ class Spiking(nn.Module):
 class Readout(Spiking):
     """The output layer: spikes `[T, B, ...]` in, an `Output` with spikes and membranes out."""
 
+    def fuse(self) -> Self:
+        """The same layer with plain weights and, where a bias can stand in for it, a threshold that stays.
+
+        A threshold that falls by d a step is a current of d a step under a threshold higher by d; weights and
+        bias are then scaled so that the threshold is V again. Membranes are scaled with them, all alike. A
+        leaky neuron would lose some of that current: its threshold goes on falling.
+        """
+        fused = super().fuse()
+        threshold, bias = self.neuron.threshold, fused.synapse.bias
+        if isinstance(threshold, nn.Parameter) or not isinstance(threshold, Tensor) or len(threshold) < 2:
+            return fused
+        if self.neuron.neuron.tau is None and bias is not None:
+            drop = threshold[0, 0] - threshold[1, 0]
+            scale = self.neuron.neuron.threshold / (threshold[0, 0] + drop)
+            with torch.no_grad():
+                fused.synapse.weight.mul_(scale)
+                bias.copy_((bias + drop) * scale)
+            fused.neuron = AMOS(self.neuron.neuron)
+            fused.neuron.force_last = self.neuron.force_last
+        return fused
+
     def forward(self, spikes: Tensor) -> Output:  # type: ignore[override]
         current, bias = self.synapse.current(spikes)
         membrane = self.neuron.membrane(current, bias)

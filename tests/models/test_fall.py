@@ -9,7 +9,7 @@ import firstspike
 from firstspike.errors import FirstspikeError
 from firstspike.functional import predict, spike_times
 from firstspike.models import Network, build, load, save
-from firstspike.nn import AMOS, Neuron
+from firstspike.nn import AMOS, Neuron, Normalisation
 from tests.models.zoo import images
 
 
@@ -27,7 +27,7 @@ def test_the_output_fires_where_the_membrane_first_meets_the_falling_threshold()
     assert output.spikes.sum(2).argmax(0).float().mean() > 0  # some wait
 
 
-def test_stepping_fusing_and_saving_keep_the_fall(tmp_path: Path) -> None:
+def test_stepping_and_saving_keep_the_fall(tmp_path: Path) -> None:
     net = falling()
     x = images(net, 16)
     wanted = net(x).spikes
@@ -36,11 +36,36 @@ def test_stepping_fusing_and_saving_keep_the_fall(tmp_path: Path) -> None:
         step, state = net.step(None, state)
         steps.append(step.spikes)
     assert torch.equal(torch.stack(steps), wanted)
-    assert torch.equal(net.fuse()(x).spikes, wanted)
     save(net, tmp_path / "model")
     assert torch.equal(load(tmp_path / "model")(x).spikes, wanted)
     answer = firstspike.infer(net, x, ties="strict")
     assert torch.equal(torch.as_tensor(answer.label), spike_times(wanted).argmin(1))
+
+
+@pytest.mark.parametrize("T", [2, 4, 8])
+def test_fusing_folds_the_fall_into_weights_and_bias(T: int) -> None:
+    net = falling(T=T).double()
+    for parameter in net.readout.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    fused, x = net.fuse(), images(net, 64)
+    assert fused.config.fall == 0
+    assert fused.readout.neuron.threshold == 1.0
+    whole, plain = net(x), fused(x)
+    assert torch.equal(plain.spikes, whole.spikes)
+    for rule in ("strict", "potential"):
+        answers = [predict(output.spike_times, output.membrane, rule).label for output in (whole, plain)]
+        assert torch.equal(*answers)
+
+
+@pytest.mark.parametrize(
+    "options", [{"neuron": Neuron(threshold=0.1, tau=2.0)}, {"normalisation": Normalisation(bias=False)}]
+)
+def test_where_no_bias_can_stand_in_the_threshold_goes_on_falling(options: dict[str, object]) -> None:
+    net = falling(**options)
+    fused, x = net.fuse(), images(net, 32)
+    assert fused.config.fall == net.config.fall
+    assert torch.equal(fused(x).spikes, net(x).spikes)
+    assert not torch.equal(fused(x).spikes, falling(0.0, **options)(x).spikes)
 
 
 def test_the_order_of_near_answers_is_told_by_their_time() -> None:
