@@ -7,6 +7,7 @@
 #include "fire.hpp"
 #include "lists.hpp"
 #include "products.hpp"
+#include "rows.hpp"
 #include "screen.hpp"
 
 #define FS_TEXT_OF(name) #name
@@ -27,6 +28,7 @@ const Kernels kernels = {
     {{gather_block<F32>, dense_block<F32>, list<F32>, widen_f32},
      {gather_block<I16>, dense_block<I16>, list<I16>, widen_i16},
      {gather_block<I8>, dense_block<I8>, list<I8>, nullptr}},
+    {rows_conv, rows_linear, list_rows},
     fire<float>,
     fire<int32_t>,
     fire_i16,

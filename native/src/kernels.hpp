@@ -73,10 +73,24 @@ struct Exact {
     const float* theta;    // [stride], for float32 sums
 };
 
+// int8 rows one spike at a time: see rows.hpp. Convolutions have blocks of 64 output channels, and fully connected
+// layers of kLinearRows, whose rows lie one behind the other.
+constexpr int kLinearRows = 2048;
+
+struct RowSums {
+    // As Products::gather; `lanes`: of acc, from the block's first on.
+    void (*conv)(const Grid&, const uint8_t* weights, int lanes, const Events&, int32_t* acc, bool fresh, int y0, int y1);
+    void (*linear)(const Grid&, const uint8_t* weights, int lanes, const Events&, int32_t* acc, bool fresh, int y0,
+                   int y1);
+    // A spike's offset is col * channels + channel. Room for 16 more than the spikes is needed.
+    int32_t (*list)(const Grid&, const uint8_t* counts, int32_t* offset, int32_t* start);
+};
+
 struct Kernels {
     const char* name;
     bool fast_i16;  // whether int16 products are worth it
     Products products[3];  // by Kind
+    RowSums rows;
 
     // Neurons whose acc reaches theta (one a channel) for the first time fire: their time is noted, and they count
     // at the target of their group. Returns the spikes.

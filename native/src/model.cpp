@@ -9,13 +9,25 @@
 
 #include "engine.hpp"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace firstspike {
+
+namespace {
+constexpr size_t kHugePage = size_t{1} << 21;
+}
 
 template <class T>
 Buffer<T>::Buffer(size_t size) : size_(size) {
-    const size_t bytes = (size * sizeof(T) + 127) / 64 * 64;
-    T* at = static_cast<T*>(std::aligned_alloc(64, bytes));
+    const size_t page = size * sizeof(T) < kHugePage ? 64 : kHugePage;
+    const size_t bytes = (size * sizeof(T) + 2 * page - 1) / page * page;
+    T* at = static_cast<T*>(std::aligned_alloc(page, bytes));
     if (!at) throw std::bad_alloc();
+#if defined(__linux__)
+    if (page == kHugePage) madvise(at, bytes, MADV_HUGEPAGE);  // a wish: large layers are read far and wide
+#endif
     std::memset(static_cast<void*>(at), 0, bytes);
     memory_.reset(at);
 }
@@ -39,6 +51,8 @@ namespace {
 
 constexpr int64_t kMostValues = int64_t{1} << 30;
 constexpr int kConvVectors = 4, kLinearVectors = 8;
+constexpr int64_t kFarWeights = 2'000'000;
+constexpr double kFewSpikes = 0.4;
 
 [[noreturn]] void refuse(size_t layer, const std::string& what) {
     throw std::invalid_argument("layer " + std::to_string(layer + 1) + ": " + what);
@@ -177,6 +191,31 @@ void pack(const LayerSpec& spec, Layer& layer, const std::vector<double>& unit) 
     });
 }
 
+// Rows of bytes for an int8 layer that is large enough: see rows.hpp. A convolution takes them while spikes are few. A
+// fully connected layer beyond the caches is as slow as its weights come in, and always takes them, so that weights
+// whose input is silent stay where they are.
+void pack_rows(const LayerSpec& spec, Layer& layer) {
+    const Grid& g = layer.grid;
+    const int64_t inputs = int64_t{g.rows} * g.cols * g.channels;
+    if (layer.kind != Kind::i8 || spec.outputs < 48 || (layer.linear && spec.weight_count < kFarWeights)) return;
+    layer.most_rows = layer.linear ? inputs * spec.most : static_cast<int64_t>(kFewSpikes * static_cast<double>(inputs));
+    const size_t rows = static_cast<size_t>(g.kh) * g.kw * g.channels;
+    const size_t pitch = static_cast<size_t>(spec.outputs + 63) / 64 * 64;
+    const int32_t width = layer.linear ? kLinearRows : 64;
+    for (int32_t first = 0; first < spec.outputs; first += width)
+        layer.row_blocks.push_back({first, std::min(width, g.stride - first),
+                                    static_cast<size_t>(first) * (layer.linear ? 1 : rows)});
+    layer.row_weights = Buffer<uint8_t>(rows * pitch);
+    std::memset(layer.row_weights.data(), 128, layer.row_weights.size());
+    each_weight(spec, g, 1, [&](int32_t out, int32_t c, size_t from, size_t tap, size_t) {
+        const size_t row = tap * static_cast<size_t>(g.channels) + static_cast<size_t>(c);
+        const size_t block = static_cast<size_t>(out) / 64, lane = static_cast<size_t>(out) % 64;
+        const size_t start = layer.linear ? row * pitch + block * 64 : (block * rows + row) * 64;
+        layer.row_weights.data()[start + lane % 32 * 2 + lane / 32] =
+            static_cast<uint8_t>(static_cast<int>(spec.weights_i8[from]) + 128);
+    });
+}
+
 // The thresholds in int16 steps.
 std::vector<int32_t> whole_thetas(const LayerSpec& spec, const std::vector<double>& unit, int T) {
     constexpr double limit = 1 << 30;
@@ -225,6 +264,7 @@ Layer make(const LayerSpec& spec, size_t index, int T, bool analog, bool last, c
     g.out_cols = g.cols - g.kw + 1;
     const std::vector<double> unit = layer.kind == Kind::i16 ? units(spec, T) : std::vector<double>();
     pack(spec, layer, unit);
+    pack_rows(spec, layer);
     if (layer.integer()) {
         const std::vector<int32_t> theta = layer.kind == Kind::i16 ? whole_thetas(spec, unit, T) : spec.theta_i32;
         layer.theta_i32 = spread(theta, T, spec.outputs, g.stride, std::numeric_limits<int32_t>::max());

@@ -27,7 +27,7 @@ Run::Run(const Model& model, Workers* workers) : model_(model), workers_(workers
         state.times = Buffer<uint8_t>(neurons);
         state.counts = Buffer<uint8_t>(cells * g.cell);
         state.start = Buffer<int32_t>(static_cast<size_t>(g.rows) * (g.cols + 1));
-        state.offset = Buffer<int32_t>(inputs + kLanes);
+        state.offset = Buffer<int32_t>(std::max(inputs, static_cast<size_t>(layer.most_rows)) + kLanes);
         state.value = Buffer<uint32_t>(inputs + kLanes);
         if (layer.kind != Kind::i8 && (!layer.linear || index == 0)) state.map = Buffer<uint32_t>(inputs);
         if (layer.kind == Kind::i16) {
@@ -100,18 +100,18 @@ void Run::put_latency() {
 
 // Call task(block, y0, y1) for all of a layer, over several threads where the work is worth it.
 template <class Task>
-void Run::share(const Layer& layer, double work, const Task& task) {
-    const int64_t blocks = static_cast<int64_t>(layer.blocks.size());
+void Run::share(const Layer& layer, const std::vector<Block>& parts_of, double work, const Task& task) {
+    const int64_t blocks = static_cast<int64_t>(parts_of.size());
     const int32_t rows = layer.grid.out_rows;
     if (!workers_ || workers_->size() == 1 || work < kShareWork) {
-        for (const Block& block : layer.blocks) task(block, 0, rows);
+        for (const Block& block : parts_of) task(block, 0, rows);
         return;
     }
     const int64_t wanted = 4 * workers_->size();
     const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(rows, (wanted + blocks - 1) / blocks));
     workers_->run(blocks * parts, [&](int64_t number, int) {
         const int64_t part = number % parts;
-        task(layer.blocks[static_cast<size_t>(number / parts)], static_cast<int32_t>(rows * part / parts),
+        task(parts_of[static_cast<size_t>(number / parts)], static_cast<int32_t>(rows * part / parts),
              static_cast<int32_t>(rows * (part + 1) / parts));
     });
 }
@@ -129,7 +129,7 @@ void Run::integrate_analog(size_t index, bool fresh) {
     for (int32_t at = 0; at < size; ++at) active += map[at] != 0;
     const double work = static_cast<double>(size) * g.kh * g.kw * layer.outputs;
     if (!layer.linear && active > kDense[0] * size) {
-        share(layer, work, [&](const Block& b, int32_t y0, int32_t y1) {
+        share(layer, layer.blocks, work, [&](const Block& b, int32_t y0, int32_t y1) {
             products.dense(g, layer.weights.data() + b.weights, b.halves, map, acc + b.first, fresh, y0, y1);
         });
         return;
@@ -148,7 +148,7 @@ void Run::integrate_analog(size_t index, bool fresh) {
         *start++ = n;
     }
     const Events events{state.offset.data(), state.value.data(), state.start.data()};
-    share(layer, static_cast<double>(n) * g.kh * g.kw * layer.outputs, [&](const Block& b, int32_t y0, int32_t y1) {
+    share(layer, layer.blocks, static_cast<double>(n) * g.kh * g.kw * layer.outputs, [&](const Block& b, int32_t y0, int32_t y1) {
         products.gather(g, layer.weights.data() + b.weights, b.halves, events, acc + b.first, fresh, y0, y1);
     });
 }
@@ -167,6 +167,7 @@ void Run::integrate_counts(size_t index, bool fresh) {
         state.mass.clear();
         return;
     }
+    if (state.arrived <= layer.most_rows) return integrate_rows(index, fresh);
     if (layer.kind == Kind::i16)
         model_.kernels->tally(g, counts, fresh, state.total.data(), state.cells.data(), state.mass.data());
     const double inputs = static_cast<double>(g.rows) * g.cols * g.inputs;
@@ -176,14 +177,30 @@ void Run::integrate_counts(size_t index, bool fresh) {
     if (!layer.linear && n > kDense[static_cast<int>(layer.kind)] * inputs) {
         if (products.widen) products.widen(g, counts, state.map.data());
         const void* map = products.widen ? static_cast<const void*>(state.map.data()) : counts;
-        share(layer, inputs * taps, [&](const Block& b, int32_t y0, int32_t y1) {
+        share(layer, layer.blocks, inputs * taps, [&](const Block& b, int32_t y0, int32_t y1) {
             products.dense(g, layer.weights.data() + b.weights, b.halves, map, acc + b.first, fresh, y0, y1);
         });
         return;
     }
     const Events events{state.offset.data(), state.value.data(), state.start.data()};
-    share(layer, n * taps, [&](const Block& b, int32_t y0, int32_t y1) {
+    share(layer, layer.blocks, n * taps, [&](const Block& b, int32_t y0, int32_t y1) {
         products.gather(g, layer.weights.data() + b.weights, b.halves, events, acc + b.first, fresh, y0, y1);
+    });
+}
+
+// The same one spike at a time.
+void Run::integrate_rows(size_t index, bool fresh) {
+    const Layer& layer = model_.layers[index];
+    const Grid& g = layer.grid;
+    State& state = states_[index];
+    const RowSums& rows = model_.kernels->rows;
+    const int32_t n = rows.list(g, state.counts.data(), state.offset.data(), state.start.data());
+    const Events events{state.offset.data(), nullptr, state.start.data()};
+    const auto add = layer.linear ? rows.linear : rows.conv;
+    int32_t* acc = state.acc.as<int32_t>();
+    const double work = static_cast<double>(n) * g.kh * g.kw * layer.outputs;
+    share(layer, layer.row_blocks, work, [&](const Block& b, int32_t y0, int32_t y1) {
+        add(g, layer.row_weights.data() + b.weights, b.halves, events, acc + b.first, fresh, y0, y1);
     });
 }
 

@@ -1,5 +1,8 @@
 """The native engine fires as the reference does."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -87,6 +90,43 @@ def test_threads_share_a_large_layer() -> None:
     one, three = (Engine(net, threads=threads)(image, times=True) for threads in (1, 3))
     assert torch.equal(one.membrane, three.membrane)
     assert all(torch.equal(one.times[name], three.times[name]) for name in one.times)
+
+
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("weights", ["float32", "int8"])
+def test_a_layer_beyond_the_caches_fires_as_the_reference(weights: str, isa: str) -> None:
+    net = make({"architecture": "C64K3-C80K3-P2-FC2100-FC10", "input_shape": (2, 12, 12), "T": 4})
+    images = inputs(net, 6)
+    engine = Engine(net, weights, calibration=images, instruction_set=isa, threads=2)
+    found = audit_all(engine, images, batch_size=1)
+    assert found.widest < ROUNDING, found
+    assert found.differing <= 2, found
+
+
+def test_where_int16_sums_cannot_tell_float32_decides() -> None:
+    """Weights of very different sizes: rounded to int16, the small ones are gone, and yet they matter."""
+    net = make({"architecture": "FC40-FC48-FC10", "input_shape": (30,), "encoding": "latency"})
+    first, second = net.fuse().layers[:2]
+    large, small = second.synapse.weight.data[:, :20], second.synapse.weight.data[:, 20:]
+    large.copy_(large.sign())
+    small.mul_(1e-5)
+    second.synapse.bias.data.zero_()  # so that sums of the large ones meet the threshold
+    first.synapse.bias.data.add_(0.3)
+    layers = [first, second, *net.fuse().layers[2:]]
+    net = type(net)(layers, net.fuse().config).eval()
+    assert audit_all(Engine(net), inputs(net, 200)).widest < 1e-6  # the small weights are some 3e-6
+
+
+def test_an_answer_can_be_copied_and_pickled() -> None:
+    net = make({})
+    answer = Engine(net)(inputs(net, 3), times=True)
+    for other in (copy.deepcopy(answer), pickle.loads(pickle.dumps(answer))):
+        assert torch.equal(other.label, answer.label)
+        assert torch.equal(other.gap, answer.gap)
+        assert other.layers == answer.layers
+        assert all(torch.equal(other.times[name], answer.times[name]) for name in answer.times)
+    with pytest.raises(AttributeError, match="no attribute 'labels'"):
+        _ = answer.labels
 
 
 def test_the_shipped_network_on_real_images() -> None:
