@@ -209,6 +209,7 @@ def _first_run() -> Recipe:
     return replace(
         recipe,
         data=DataConfig("fashion-mnist-sample", validation=0.1),
+        network=NetConfig("SCNN5", fall=0.75),
         optimizer=replace(recipe.optimizer, ema=0.98),
     )
 
