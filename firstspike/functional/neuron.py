@@ -123,6 +123,10 @@ class NeuronState(NamedTuple):
     fired: Tensor
     """F[t-1] as booleans, `[B, ...]`."""
 
+    def keep(self, samples: Tensor) -> "NeuronState":
+        """The state of some samples of the batch only (indices, or a boolean mask)."""
+        return NeuronState(self.membrane[samples], self.fired[samples])
+
 
 def amos_step(
     current: Tensor,

@@ -28,7 +28,7 @@ EAGER_LOADS = 32
 @torch.library.custom_op("firstspike::avg_pool", mutates_args=())
 def avg_pool(frames: Tensor, size: int, contiguous: bool) -> Tensor:
     """`[T, B, C, H, W]` to `[T, B, C, H/n, W/n]`: laid out as the frames are, or contiguous if asked to be."""
-    pooled = _empty_pooled(frames, frames.shape[0], size, contiguous)
+    pooled = empty_pooled(frames, frames.shape[0], size, contiguous)
     if pooled.numel():
         whole, small = frames.flatten(0, 1), pooled.flatten(0, 1)
         arguments, tiles, kept_tiles = _windows(small, whole)
@@ -41,14 +41,14 @@ def avg_pool(frames: Tensor, size: int, contiguous: bool) -> Tensor:
 
 @avg_pool.register_fake
 def _(frames: Tensor, size: int, contiguous: bool) -> Tensor:
-    return _empty_pooled(frames, frames.shape[0], size, contiguous)
+    return empty_pooled(frames, frames.shape[0], size, contiguous)
 
 
 @torch.library.custom_op("firstspike::avg_pool_backward", mutates_args=())
 def avg_pool_backward(grad: Tensor, shape: list[int], size: int, channels_last: bool) -> Tensor:
     """The gradient of frames of this shape and layout."""
     grad_frames = empty(shape, grad.dtype, grad.device, channels_last)
-    if _has_rest(shape, size):
+    if has_rest(shape, size):
         grad_frames.zero_()
     if grad.numel():
         whole, small = grad_frames.flatten(0, 1), grad.flatten(0, 1)
@@ -93,9 +93,9 @@ def amos_pooled(
     contiguous: bool,
 ) -> Tensor:
     """`avg_pool` of the spikes of `neuron_ops.amos`, which are never written."""
-    pooled = _empty_pooled(current, steps, size, contiguous)
+    pooled = empty_pooled(current, steps, size, contiguous)
     if pooled.numel():
-        arguments, tiles, kept_tiles = _dense_windows(pooled[0], current[0], ELEMENTS)
+        arguments, tiles, kept_tiles = dense_windows(pooled[0], current[0], ELEMENTS)
         with on_device_of(current):
             triton_kernels("pooled_triton").amos_forward[(tiles * kept_tiles,)](
                 current=current,
@@ -111,7 +111,7 @@ def amos_pooled(
 
 @amos_pooled.register_fake
 def _(current: Tensor, steps: int, *rest: Any) -> Tensor:
-    return _empty_pooled(current, steps, *rest[-2:])
+    return empty_pooled(current, steps, *rest[-2:])
 
 
 @torch.library.custom_op("firstspike::amos_pooled_backward", mutates_args=())
@@ -131,13 +131,13 @@ def amos_pooled_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of the current, of the threshold and of the bias: see `neuron_ops.amos_backward`."""
     grad_current = empty_frames(current, current.shape[0], current.dtype, is_channels_last(current))
-    if _has_rest(current.shape, size):
+    if has_rest(current.shape, size):
         grad_current.zero_()
     if not grad.numel():
         return grad_current, *no_sums(current, threshold, wants_threshold, wants_bias)
     slots = threshold_slots(threshold, wants_threshold)
     grad = grad if _has_dense_rows(grad) else grad.contiguous()
-    arguments, tiles, kept_tiles = _dense_windows(grad[0], current[0], BACKWARD_ELEMENTS)
+    arguments, tiles, kept_tiles = dense_windows(grad[0], current[0], BACKWARD_ELEMENTS)
     programs = programs_for(tiles, kept_tiles, PROGRAMS if wants_bias or wants_threshold else None)
     channels = current.shape[2]
     sums = Sums(current, programs, slots, channels, wants_threshold, wants_bias)
@@ -219,7 +219,7 @@ def _windows(pooled: Tensor, frames: Tensor, elements: int = ELEMENTS) -> tuple[
     return arguments, tiles, kept_tiles
 
 
-def _dense_windows(pooled: Tensor, frames: Tensor, elements: int) -> tuple[dict[str, Any], int, int]:
+def dense_windows(pooled: Tensor, frames: Tensor, elements: int) -> tuple[dict[str, Any], int, int]:
     """`_windows` for the AMOS kernels, which take pooled frames with dense rows as places side by side."""
     arguments, tiles, kept_tiles = _windows(pooled, frames, elements)
     del arguments["pooled_y"]
@@ -264,12 +264,13 @@ def _neuron(
     }
 
 
-def _empty_pooled(frames: Tensor, steps: int, size: int, contiguous: bool) -> Tensor:
+def empty_pooled(frames: Tensor, steps: int, size: int, contiguous: bool) -> Tensor:
+    """Uninitialised pooled frames `[steps, B, C, H/n, W/n]`, laid out as the frames are, or contiguous."""
     batch, channels, height, width = frames.shape[1:]
     shape = [steps, batch, channels, height // size, width // size]
     return empty(shape, frames.dtype, frames.device, is_channels_last(frames) and not contiguous)
 
 
-def _has_rest(shape: torch.Size | list[int], size: int) -> bool:
+def has_rest(shape: torch.Size | list[int], size: int) -> bool:
     """Whether rows or columns are left over that no window covers."""
     return shape[-2] % size > 0 or shape[-1] % size > 0

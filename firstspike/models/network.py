@@ -9,11 +9,13 @@ from torch import Tensor, nn
 
 from firstspike.errors import FirstspikeError
 from firstspike.functional.encoding import direct, latency
-from firstspike.functional.neuron import NeuronState
 from firstspike.functional.times import check_steps, spike_times
+from firstspike.kernels import Past, Wanted
+from firstspike.kernels.step import take_samples
 from firstspike.models.config import NetworkConfig
 from firstspike.nn import AMOS, AvgPool2d, Conv2d, Output, Readout, Spiking
-from firstspike.nn.chain import run
+from firstspike.nn.chain import parts, run
+from firstspike.nn.neuron import LayerState
 
 
 class State(NamedTuple):
@@ -21,18 +23,26 @@ class State(NamedTuple):
 
     t: int
     """The step to come."""
-    neurons: tuple[NeuronState | None, ...]
+    neurons: tuple[LayerState | None, ...]
     """The neurons of each layer; None before the first step and for layers without neurons."""
     source: Tensor
     """The standardised input that `start` was given."""
     current: tuple[Tensor, Tensor | None] | None
-    """The first layer's constant current and bias, under direct encoding."""
+    """The first layer's constant current `[1, B, ...]` and bias, under direct encoding."""
 
     def keep(self, samples: Tensor) -> "State":
         """The state of some samples of the batch only (indices, or a boolean mask)."""
-        neurons = tuple(n and NeuronState(n.membrane[samples], n.fired[samples]) for n in self.neurons)
-        current = self.current and (self.current[0][samples], self.current[1])
+        neurons = tuple(neuron and neuron.keep(samples) for neuron in self.neurons)
+        current = self.current and (self._kept_current(neurons[0], samples), self.current[1])
         return State(self.t, neurons, self.source[samples], current)
+
+    def _kept_current(self, kept: LayerState | None, samples: Tensor) -> Tensor:
+        """The constant current of some samples: the one that the first layer has kept already, if it has."""
+        assert self.current is not None
+        first, current = self.neurons[0], self.current[0]
+        if isinstance(first, Past) and isinstance(kept, Past) and first.currents[0] is current:
+            return kept.currents[0]
+        return take_samples(current, samples)
 
 
 class Step(NamedTuple):
@@ -169,8 +179,7 @@ class Network(nn.Module):
         first = self.layers[0]
         constant = None
         if self.config.encoding == "direct" and isinstance(first, Spiking):
-            current, bias = first.synapse.current(source[None])
-            constant = (current[0], bias)
+            constant = first.synapse.current(source[None])
         return State(0, (None,) * len(self.layers), source, constant)
 
     def step(self, x_t: Tensor | None, state: State) -> tuple[Step, State]:
@@ -181,39 +190,57 @@ class Network(nn.Module):
                 encoding says; event frames have to be given.
             state: from `start`, or from the step before.
         """
+        output, state = self.advance(None if x_t is None else x_t[None], state)
+        return Step(output.spikes[0], output.membrane[0]), state
+
+    def advance(
+        self, x: Tensor | None, state: State, steps: int = 1, counts: Tensor | None = None
+    ) -> tuple[Output, State]:
+        """Some time steps, layer by layer: what `step` does so many times, with fewer and larger launches.
+
+        Args:
+            x: as in `step`, a frame for each step: `[steps, B, C, H, W]`.
+            counts: int32 `[layers of neurons, steps, B]`, to which each layer's spikes are added.
+        """
         self._check_stepping()
-        if state.t >= self.T:
-            raise FirstspikeError(f"This network runs for T = {self.T} steps, and all of them are done.")
-        if x_t is None and self.config.encoding == "frames":
+        steps = steps if x is None else len(x)
+        if state.t + steps > self.T:
+            gone = "all" if state.t == self.T else str(state.t)
+            raise FirstspikeError(f"This network runs for T = {self.T} steps, and {gone} of them are done.")
+        if x is None and self.config.encoding == "frames":
             raise FirstspikeError(
                 "A network of event frames needs the frame of every step: net.step(frame, state)."
             )
-        reuse = x_t is None and state.current is not None
-        spikes = state.source if reuse else self._frame(x_t, state)
-        neurons: list[NeuronState | None] = []
-        for index, (layer, neuron) in enumerate(zip(self.layers, state.neurons, strict=True)):
+        constant = state.current if x is None else None
+        spikes = self._frames(x, state, steps) if constant is None else state.source[None]
+        neurons: list[LayerState | None] = [None] * len(self.layers)
+        membrane, rows = spikes, iter(() if counts is None else counts)
+        for index, layer, pool, contiguous in parts(list(self.layers)):
             if not isinstance(layer, Spiking):
-                spikes, neuron = layer(spikes[None])[0], None
-            elif index == 0 and reuse and state.current is not None:
-                current, bias = state.current
-                spikes, neuron = layer.neuron.step(current, neuron, state.t, bias)
+                spikes = layer(spikes)
+                continue
+            wanted = Wanted(pool, contiguous, layer is self.readout, next(rows, None))
+            before = state.neurons[index]
+            if index == 0 and constant is not None:
+                done = layer.neuron.steps(constant[0], before, state.t, constant[1], steps, wanted)
             else:
-                spikes, neuron = layer.step(spikes, neuron, state.t)
-            neurons.append(neuron)
-        membrane = neurons[-1].membrane if neurons[-1] else spikes
-        return Step(spikes, membrane), state._replace(t=state.t + 1, neurons=tuple(neurons))
+                done = layer.steps(spikes, before, state.t, wanted)
+            spikes, neurons[index] = done.spikes, done.state
+            membrane = spikes if done.membrane is None else done.membrane
+        return Output(spikes, membrane), state._replace(t=state.t + steps, neurons=tuple(neurons))
 
     def _check_stepping(self) -> None:
         if self.training:
             raise FirstspikeError("Stepping is for inference: call net.eval() first.")
 
-    def _frame(self, x_t: Tensor | None, state: State) -> Tensor:
-        """The encoded frame of this step."""
-        if x_t is not None:
-            return self.prepare(x_t, events=False)
+    def _frames(self, x: Tensor | None, state: State, steps: int) -> Tensor:
+        """The encoded frames `[steps, B, ...]` from the state's step on."""
+        if x is not None:
+            frames = self.prepare(x[0] if len(x) == 1 else x.flatten(0, 1), events=False)
+            return frames.view(*x.shape[:2], *frames.shape[1:])
         if self.config.encoding == "latency":
-            return self._cast(latency(state.source, self.T)[state.t])
-        return state.source
+            return self._cast(latency(state.source, self.T)[state.t : state.t + steps])
+        return state.source.expand(steps, *state.source.shape)
 
     def fuse(self) -> "Network":
         """The same network with normalisation, gain and bias folded into plain weights: the same spikes."""

@@ -1,8 +1,8 @@
 """A chain of layers, run with as little written to memory as the device allows."""
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,18 +31,36 @@ def run(
     """
     if recompute and torch.is_grad_enabled():
         return _run_recomputing(layers, spikes)
+    for _, layer, pool, contiguous in parts(layers, then):
+        spikes = layer.pooled(spikes, pool, contiguous) if pool > 1 else layer(spikes)  # type: ignore[operator]
+    return spikes
+
+
+class Part(NamedTuple):
+    """A layer as it runs: with the average pool behind it, or alone."""
+
+    number: int
+    """Its place among all layers."""
+    layer: nn.Module
+    pool: int = 1
+    """Side of the windows of the pool behind it."""
+    contiguous: bool = False
+    """Whether a fully connected layer reads what is pooled."""
+
+
+def parts(layers: Sequence[nn.Module], then: nn.Module | None = None) -> Iterator[Part]:
+    """The layers in order, pools together with the neurons before them where they may `fuse`."""
     index = 0
     while index < len(layers):
         layer, after = layers[index], layers[index + 1 : index + 2]
         if after and fuse(layer, after[0]):
             following = layers[index + 2] if index + 2 < len(layers) else then
             dense = isinstance(following, Spiking) and isinstance(following.synapse, Linear)
-            spikes = layer.pooled(spikes, after[0].size, contiguous=dense)  # type: ignore[operator]
+            yield Part(index, layer, after[0].size, dense)  # type: ignore[arg-type]
             index += 2
         else:
-            spikes = layer(spikes)
+            yield Part(index, layer)
             index += 1
-    return spikes
 
 
 def fuse(layer: nn.Module, after: nn.Module) -> bool:

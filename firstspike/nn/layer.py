@@ -6,9 +6,10 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from firstspike.functional.neuron import NeuronState, first_crossing
+from firstspike.functional.neuron import first_crossing
 from firstspike.functional.times import spike_times
-from firstspike.nn.neuron import AMOS
+from firstspike.kernels import Steps, Wanted
+from firstspike.nn.neuron import AMOS, LayerState
 from firstspike.nn.pooling import check_pooling
 from firstspike.nn.synapse import Synapse
 
@@ -53,10 +54,15 @@ class Spiking(nn.Module):
         check_pooling(current, size)
         return self.neuron(current, bias, steps, size, contiguous)  # type: ignore[no-any-return]
 
-    def step(self, spikes: Tensor, state: NeuronState | None, t: int) -> tuple[Tensor, NeuronState]:
+    def steps(self, spikes: Tensor, state: LayerState | None, t: int, wanted: Wanted | None = None) -> Steps:
+        """Steps t, t+1, ...: spikes `[n, B, ...]` and the state after step t - 1 in (None before the first)."""
+        current, bias = self.synapse.current(spikes)
+        return self.neuron.steps(current, state, t, bias, wanted=wanted)
+
+    def step(self, spikes: Tensor, state: LayerState | None, t: int) -> tuple[Tensor, LayerState]:
         """Step `t`: spikes `[B, ...]` and state (None before the first step) in, spikes and state out."""
-        current, bias = self.synapse.current(spikes[None])
-        return self.neuron.step(current[0], state, t, bias)
+        fired, _, state = self.steps(spikes[None], state, t)
+        return fired[0], state
 
     def fuse(self) -> Self:
         """The same layer with plain weights: see `Synapse.fuse`."""

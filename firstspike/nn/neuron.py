@@ -8,8 +8,12 @@ from torch import Tensor, nn
 
 from firstspike import kernels
 from firstspike.errors import FirstspikeError
-from firstspike.functional.neuron import NeuronState, amos_step, charge, check_tau, per_channel
+from firstspike.functional.neuron import NeuronState, charge, check_tau, per_channel
 from firstspike.functional.surrogate import Surrogate
+from firstspike.kernels import Past, Steps, Wanted
+
+LayerState = NeuronState | Past
+"""What a layer's neurons remember between steps: both have a `membrane`, say who has `fired`, and `keep` samples."""
 
 ThresholdKind = Literal["fixed", "channel", "channel-step"]
 
@@ -107,15 +111,24 @@ class AMOS(nn.Module):
         """The membrane potential `[T, B, C, ...]` that `forward` compares with the threshold."""
         return charge(current, self.neuron.tau, bias)
 
+    def steps(
+        self,
+        current: Tensor,
+        state: LayerState | None,
+        t: int,
+        bias: Tensor | None = None,
+        steps: int | None = None,
+        wanted: Wanted | None = None,
+    ) -> Steps:
+        """Steps t, t+1, ... for currents `[n, B, C, ...]`: see `kernels.amos_steps`."""
+        return kernels.amos_steps(current, state, t, self.threshold, self.neuron.tau, bias, steps, wanted)
+
     def step(
-        self, current: Tensor, state: NeuronState | None, t: int, bias: Tensor | None = None
-    ) -> tuple[Tensor, NeuronState]:
+        self, current: Tensor, state: LayerState | None, t: int, bias: Tensor | None = None
+    ) -> tuple[Tensor, LayerState]:
         """Step `t`: current `[B, C, ...]` and state (None before the first step) in, spikes and state out."""
-        threshold = self.threshold
-        if isinstance(threshold, Tensor):
-            threshold = threshold if threshold.dim() == 1 else threshold[t]
-            threshold = per_channel(threshold, current.dim())
-        return amos_step(current, state, threshold, self.neuron.tau, bias)
+        spikes, _, state = self.steps(current[None], state, t, bias)
+        return spikes[0], state
 
     def threshold_for(self, current: Tensor, steps: int | None = None) -> float | Tensor:
         """The threshold, shaped to meet a current `[T, B, C, ...]` of possibly fewer steps than T.

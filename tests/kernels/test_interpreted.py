@@ -8,10 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from kernel_checks import CASES, Case, check_amos, check_normalise_weight
+from step_checks import STEP_CASES, StepCase, check_steps
 
 import firstspike
 from firstspike import kernels
-from firstspike.kernels import neuron_ops, pooled_ops, weight
+from firstspike.kernels import neuron_ops, pooled_ops, step_ops, weight
 
 pytestmark = [
     pytest.mark.skipif(
@@ -29,6 +30,11 @@ pytestmark = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_amos_equals_the_reference(case: Case) -> None:
     check_amos(case, "cpu")
+
+
+@pytest.mark.parametrize("case", STEP_CASES, ids=str)
+def test_steps_equal_the_reference(case: StepCase) -> None:
+    check_steps(case, "cpu")
 
 
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16], ids=str)
@@ -92,6 +98,10 @@ def test_operators_are_well_registered() -> None:
     for frames in (current, channels_last):
         torch.library.opcheck(pooled_ops.amos_pooled, (frames, *arguments, 2, True))
         torch.library.opcheck(pooled_ops.avg_pool, (frames, 2, False))
+        blocks, counts = list(frames.detach().split([1, 2])), torch.zeros(2, 2, dtype=torch.int32)
+        options = (1, 2, threshold.detach(), 0.0, None, bias.detach())
+        torch.library.opcheck(step_ops.amos_step, (blocks, *options, 1, False, True, counts))
+        torch.library.opcheck(step_ops.amos_step, (blocks, *options, 2, True, False, None))
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 5, 4, 6), (2, 3, 1, 7, 5), (2, 0, 3, 4, 4)])
@@ -127,6 +137,31 @@ def test_a_network_with_fused_pools_equals_one_layer_after_the_other() -> None:
     assert torch.equal(results[0][0], results[1][0])
     for fused, apart in zip(results[0][1], results[1][1], strict=True):
         torch.testing.assert_close(fused, apart)
+
+
+@pytest.mark.parametrize("encoding", ["direct", "frames"])
+def test_a_network_step_by_step_equals_the_whole_run(encoding: str) -> None:
+    """Rounds of steps from which samples leave, pools fused: the spikes of all steps layer by layer."""
+    net = firstspike.build("C5K3-P2-C6K3-P2-FC7-FC4", (2, 8, 8), T=5, classes=4, encoding=encoding).eval()
+    net = net.to(memory_format=torch.channels_last)
+    x = torch.rand(*((5, 6) if encoding == "frames" else (6,)), 2, 8, 8)
+    with torch.no_grad():
+        expected, times = net.trace(x)
+        state, here = net.start(x[0] if encoding == "frames" else x), torch.arange(6)
+        counts = torch.zeros(4, 5, 6, dtype=torch.int32)
+        for steps in (1, 2, 2):
+            part = slice(state.t, state.t + steps)
+            given = x[part, here] if encoding == "frames" else None
+            done = counts[:, part, : len(here)]
+            output, state = net.advance(given, state, steps, done)
+            assert torch.equal(output.spikes, expected.spikes[part, here])
+            torch.testing.assert_close(output.membrane, expected.membrane[part, here])
+            for found, layer in zip(done, times.values(), strict=True):
+                fired = [(layer[here] == t).flatten(1).sum(1) for t in range(part.start, part.stop)]
+                assert torch.equal(found, torch.stack(fired).int())
+            stay = torch.arange(len(here))[::2]
+            state, here = state.keep(stay), here[stay]
+    assert all(isinstance(n, kernels.Past) for n in state.neurons if n is not None)
 
 
 def test_compiled_without_a_graph_break() -> None:

@@ -73,6 +73,30 @@ def test_keeping_some_samples_gives_their_own_spikes(encoding: str, chosen: torc
     assert torch.equal(finish(net, state), net(x).spikes[after:])  # and keeping took nothing from the state
 
 
+@pytest.mark.parametrize("encoding", ["direct", "latency", "frames"])
+def test_some_steps_at_once_are_these_steps(encoding: str) -> None:
+    net = shrunk("SCNN6", encoding=encoding).eval()
+    x = images(net)
+    events = encoding == "frames"
+    expected, times = net.trace(x)
+    state, spikes, membrane = net.start(x[0] if events else x), [], []
+    counts = torch.zeros(len(times), net.T, x.shape[1] if events else len(x), dtype=torch.int32)
+    for steps in (1, net.T - 1):
+        here = slice(state.t, state.t + steps)
+        output, state = net.advance(x[here] if events else None, state, steps, counts[:, here])
+        spikes.append(output.spikes)
+        membrane.append(output.membrane)
+    assert torch.equal(torch.cat(spikes), expected.spikes)
+    torch.testing.assert_close(torch.cat(membrane), expected.membrane)
+    for found, layer in zip(counts, times.values(), strict=True):
+        for t in range(net.T):
+            assert torch.equal(found[t], (layer == t).flatten(1).sum(1).int())
+    with pytest.raises(FirstspikeError, match=r"T = 4 steps, and all of them are done"):
+        net.advance(x[:1] if events else None, state)
+    with pytest.raises(FirstspikeError, match=r"T = 4 steps, and 0 of them are done"):
+        net.advance(None, net.start(x[0] if events else x), 5)
+
+
 def test_a_frame_given_at_a_step_is_what_enters() -> None:
     """The constant image given at each step is direct encoding; the first current is not taken from `start`."""
     net = shrunk("SCNN5").eval()

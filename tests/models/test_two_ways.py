@@ -199,4 +199,4 @@ def test_the_compute_dtype_does_not_move_latency_coded_spikes() -> None:
     assert torch.equal(net.encode(pixels).float(), expected)
     state = net.start(pixels)
     for t in range(3):
-        assert torch.equal(net._frame(None, state._replace(t=t)).float(), expected[t])
+        assert torch.equal(net._frames(None, state._replace(t=t), 1)[0].float(), expected[t])

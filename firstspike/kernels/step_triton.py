@@ -1,0 +1,152 @@
+"""Some steps of AMOS in Triton, from all the currents that the neurons have had so far.
+
+A neuron's membrane, and whether it has fired, follow from its currents. These are 2 bytes a step in bfloat16,
+where a membrane is 4 bytes to read and 4 to write; so early steps, at which most samples answer, are cheapest
+when nothing but currents is kept. Each comes from a convolution of its own, hence a pointer for each of them.
+
+Exactness: as in `neuron_triton`.
+"""
+
+# Triton's dialect of Python: arguments have no types that mypy knows, and a tuple grows by addition only.
+# mypy: ignore-errors
+# ruff: noqa: RUF005
+
+import triton
+import triton.language as tl
+
+from firstspike.kernels.neuron_triton import integrate, level_at, per_channel
+from firstspike.kernels.pool_triton import offsets
+from firstspike.kernels.pooled_triton import dense_offsets, firing_code
+
+
+@triton.jit
+def load_frames(frames, at, inside, T: tl.constexpr, CONSTANT: tl.constexpr):
+    """The T values of each neuron of a tile, all loads issued at once; one stands for all when CONSTANT."""
+    values = (tl.load(frames[0] + at, mask=inside, other=0),)
+    for t in tl.static_range(1, T):
+        value = values[0] if CONSTANT else tl.load(frames[t] + at, mask=inside, other=0)
+        values = values + (value,)
+    return values
+
+
+@triton.jit
+def forward(
+    frames,  # T of [plane], or one if CONSTANT
+    spikes,  # [T - FIRST, plane]
+    membranes,  # the same in float32, or None
+    counts,  # [T - FIRST, samples] int32, added to, or None
+    bias,  # [C] or None
+    thresholds,  # [1 or T, C] or None, when `level` holds
+    level,
+    tau,
+    spikes_step,
+    counts_step,
+    threshold_step,
+    R,
+    K,
+    r_stride,
+    k_stride,
+    C,
+    positions,
+    kept_tiles,
+    T: tl.constexpr,
+    FIRST: tl.constexpr,
+    CONSTANT: tl.constexpr,
+    LEAKY: tl.constexpr,
+    BY_ROW: tl.constexpr,
+    BLOCK_R: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Spike frames FIRST to T - 1 of one tile of neurons, and how many fire in each sample."""
+    reduced = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
+    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
+    at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
+    inside = (reduced < R)[:, None] & (kept < K)[None, :]
+    channel = kept % C
+    shift = per_channel(bias, channel, kept, K)
+
+    values = load_frames(frames, at, inside, T, CONSTANT)
+    membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
+    fired = membrane > 0
+    target = spikes + at
+    for t in tl.static_range(T):
+        membrane = integrate(membrane, values[t].to(tl.float32) + shift, tau, LEAKY)
+        above = membrane >= level_at(t, thresholds, level, threshold_step, channel, kept, K)
+        if t >= FIRST:
+            fires = above & ~fired & inside
+            tl.store(target, fires.to(tl.float32).to(spikes.dtype.element_ty), mask=inside)
+            target += spikes_step
+            if membranes is not None:
+                tl.store(membranes + (t - FIRST) * spikes_step + at, membrane, mask=inside)
+            if counts is not None:
+                here = counts + (t - FIRST) * counts_step
+                if BY_ROW:
+                    found = tl.sum(fires.to(tl.int32), axis=1)
+                    tl.atomic_add(here + reduced // positions, found, mask=reduced < R, sem="relaxed")
+                else:
+                    found = tl.sum(fires.to(tl.int32), axis=0)
+                    tl.atomic_add(here + kept // C, found, mask=kept < K, sem="relaxed")
+        fired = fired | above
+
+
+@triton.jit
+def pooled_forward(
+    frames,  # T of [samples, C, H, W], any strides, or one if CONSTANT
+    pooled,  # [T - FIRST, samples, C, H/N, W/N], dense rows
+    counts,  # [T - FIRST, samples] int32, added to, or None
+    bias,  # [C] or None
+    thresholds,  # [1 or T, C] or None, when `level` holds
+    level,
+    tau,
+    pooled_step,
+    counts_step,
+    threshold_step,
+    frames_b,
+    frames_c,
+    frames_y,
+    frames_x,
+    pooled_b,
+    pooled_c,
+    pooled_x,
+    R,
+    K,
+    area,
+    height,
+    width,
+    kept_tiles,
+    N: tl.constexpr,
+    T: tl.constexpr,
+    FIRST: tl.constexpr,
+    CONSTANT: tl.constexpr,
+    LEAKY: tl.constexpr,
+    BLOCK_R: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """The share of each window's neurons that fire at step FIRST to T - 1, and how many do in each sample."""
+    place = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
+    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
+    inside = (place < R)[:, None] & (kept < K)[None, :]
+    shift = per_channel(bias, kept, kept, K)
+    corner = offsets(place, height, width, frames_b, N * frames_y, N * frames_x)
+    corner += kept[None, :].to(tl.int64) * frames_c
+
+    BITS: tl.constexpr = 3 if N == 2 else 4  # room for N * N
+    codes = tl.zeros([BLOCK_R, BLOCK_K], tl.int32 if BITS * T <= 32 else tl.int64)
+    for neuron in tl.static_range(N * N):
+        at = corner + neuron // N * frames_y + neuron % N * frames_x
+        values = load_frames(frames, at, inside, T, CONSTANT)
+        levels = thresholds, level, threshold_step, kept, K
+        codes += firing_code(values, shift, *levels, tau, T, False, LEAKY, BITS)
+
+    at = dense_offsets(place, area, pooled_b, pooled_x)
+    target = pooled + at + kept[None, :].to(tl.int64) * pooled_c
+    for t in tl.static_range(FIRST, T):
+        count = (codes >> (BITS * t)) & ((1 << BITS) - 1)
+        if counts is not None:
+            found = tl.sum(tl.where(inside, count, 0).to(tl.int32), axis=1)
+            here = counts + (t - FIRST) * counts_step
+            tl.atomic_add(here + place // area, found, mask=place < R, sem="relaxed")
+        share = count.to(tl.float32)
+        mean = tl.div_rn(share, tl.zeros_like(share) + N * N) if N == 3 else share * (1 / (N * N))
+        tl.store(target, mean.to(pooled.dtype.element_ty), mask=inside)
+        target += pooled_step
