@@ -13,6 +13,9 @@ from firstspike.inference.quantise import Calibration, quantise
 from firstspike.models import Network
 from firstspike.nn import AvgPool2d, Conv2d, Dropout, Linear, MaxPool2d, Readout, Spiking
 
+SMALL = 32_000
+"""Weights up to which a convolution stays float32 in an int8 engine."""
+
 
 class UnsupportedError(FirstspikeError):
     """A network that the engine cannot run, and the reference can."""
@@ -83,7 +86,7 @@ def make_plan(net: Network, encoding: str, int8: bool, calibration: Calibration 
             (channels, height, width),
             Pools() if first else pools,
             net.T,
-            int8 and not analog,
+            int8 and not analog and not is_small(layer),
             constant=first and encoding == "direct",
             importance=None if calibration is None else calibration[name],
         )
@@ -93,6 +96,14 @@ def make_plan(net: Network, encoding: str, int8: bool, calibration: Calibration 
         channels, pools = made["outputs"], Pools()
         height, width = made.pop("out")
     return plan
+
+
+def is_small(layer: Spiking) -> bool:
+    """Whether int8 gains little: a convolution whose weights are in the cache in any case.
+
+    Its few weights make many neurons, so their rounding changes many spikes.
+    """
+    return isinstance(layer.synapse, Conv2d) and layer.synapse.weight.numel() <= SMALL
 
 
 def check_supported(net: Network) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from firstspike.data import load, missing
 from firstspike.errors import FirstspikeError
-from firstspike.inference import Engine, agreement, available, infer, native, reference
+from firstspike.inference import Engine, agreement, available, infer, native, plan, reference
 from firstspike.inference.audit import audit_all
 from firstspike.inference.plan import UnsupportedError
 from firstspike.models import pretrained
@@ -37,7 +37,10 @@ def test_float32_fires_as_the_reference_but_for_rounding(case: dict, isa: str) -
 
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_int8_fires_as_its_own_quantised_network(case: dict, isa: str) -> None:
+def test_int8_fires_as_its_own_quantised_network(
+    case: dict, isa: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "SMALL", 0)
     net = make(case)
     images = inputs(net)
     engine = Engine(net, "int8", calibration=images, instruction_set=isa)
@@ -68,7 +71,10 @@ def test_answers_are_those_of_the_reference(case: dict, ties: str) -> None:
 
 @pytest.mark.parametrize("weights", ["float32", "int8"])
 @pytest.mark.parametrize("case", CASES[:10], ids=str)
-def test_threads_and_batches_change_nothing(case: dict, weights: str) -> None:
+def test_threads_and_batches_change_nothing(
+    case: dict, weights: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "SMALL", 0)
     net = make(case)
     images = inputs(net, 9)
     axis = 1 if net.config.encoding == "frames" else 0
@@ -196,6 +202,11 @@ def test_what_the_engine_cannot_do_is_said() -> None:
     net.layers[0].synapse.weight.data[0, 0, 0, 0] = torch.nan
     with pytest.raises(FirstspikeError, match="NaN or infinite"):
         Engine(net)
+
+
+def test_small_convolutions_stay_float32_in_an_int8_engine() -> None:
+    engine = Engine(make({"architecture": "C8K3-C8K3-C64K3-C64K3-FC10"}), "int8")
+    assert [layer["int8"] for layer in engine._plan.layers] == [False, False, False, True, True]
 
 
 def test_latency_coding_refuses_what_is_no_pixel() -> None:
