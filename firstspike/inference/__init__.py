@@ -2,6 +2,7 @@
 
 from firstspike.inference.answer import Answer
 from firstspike.inference.audit import Agreement, Audit, agreement, audit
+from firstspike.inference.batched import Batched
 from firstspike.inference.engine import Engine
 from firstspike.inference.infer import infer
 from firstspike.inference.native import available
@@ -12,6 +13,7 @@ __all__ = [
     "Agreement",
     "Answer",
     "Audit",
+    "Batched",
     "Engine",
     "Stream",
     "agreement",

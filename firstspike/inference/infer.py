@@ -2,9 +2,11 @@
 
 from torch import Tensor
 
+from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import TieRule
 from firstspike.inference import native
 from firstspike.inference.answer import Answer
+from firstspike.inference.batched import Batched
 from firstspike.inference.engine import Engine
 from firstspike.inference.given import check_images
 from firstspike.inference.plan import UnsupportedError
@@ -13,16 +15,20 @@ from firstspike.models import Network
 
 
 def infer(
-    net: Network | Engine, images: Tensor, ties: TieRule = "potential", times: bool = False, threads: int = 1
+    net: Network | Engine | Batched,
+    images: Tensor,
+    ties: TieRule = "potential",
+    times: bool = False,
+    threads: int = 1,
 ) -> Answer:
     """Classify images, each sample stopping at its first output spike.
 
     The native engine is used where it is installed and can run the network on this device; else the same answers
     come from PyTorch (`Answer.engine` says which). A network is compiled anew at each call: for many calls, make
-    an `Engine` once and give that.
+    an `Engine` once and give that; on a GPU, a `Batched`.
 
     Args:
-        net: a network, or an `Engine`.
+        net: a network, an `Engine`, or a `Batched` (which notes no spike times).
         images: `[B, C, H, W]`, or event frames `[T, B, C, H, W]`, floating point as in training.
         ties: who answers when several classes fire first, or none: the highest membrane `potential`, or the
             lowest index (`strict`, the paper's rule; silence is class 0).
@@ -31,6 +37,12 @@ def infer(
     """
     if isinstance(net, Engine):
         return net(images, ties, times)
+    if isinstance(net, Batched):
+        if times:
+            raise FirstspikeError("A Batched notes no spike times: give infer the network itself.")
+        return net(images, ties)
+    if images.is_cuda and not times:
+        return Batched(net)(images, ties)
     if native.available() and images.device.type == "cpu":
         check_images(net, images)
         try:

@@ -14,11 +14,12 @@ from functools import partial
 
 import torch
 from kernel_checks import CASES, Case, check_amos, check_normalise_weight, close
+from step_checks import STEP_CASES, StepCase, check_steps
 
 import firstspike
 from firstspike import functional, kernels
 from firstspike.functional import Surrogate
-from firstspike.nn.aside import Aside
+from firstspike.inference import Batched, batched
 from firstspike.training.distributed import find_place
 from firstspike.training.optimizer import OptimizerConfig
 from firstspike.training.trainer import Trainer
@@ -48,6 +49,47 @@ def check_all_amos(part: int = 0, parts: int = 1) -> None:
         check_amos(case, "cuda")
         if case.dtype == torch.float32 and case.layout != "constant":
             check_amos(replace(case, dtype=torch.float16), "cuda")
+
+
+LARGE_STEPS = [
+    StepCase((16, 256, 16, 16), (1, 1, 2, 4), torch.bfloat16, "channels_last", leave=True),
+    StepCase((16, 256, 16, 16), (1, 1, 2, 4), torch.bfloat16, "channels_last", pool=2, leave=True),
+    StepCase((16, 256, 16, 16), (1, 1, 2, 4), torch.bfloat16, "channels_last", pool=2, contiguous=True),
+    StepCase((16, 256, 16, 16), (1, 1, 2, 4), torch.bfloat16, "constant"),
+    StepCase((7, 64, 17, 15), (1, 2), torch.float16, "contiguous", "channel_step", 1.9),
+    StepCase((128, 4096), (1, 1, 2, 4), torch.bfloat16),
+    StepCase((257, 256, 2, 2), (1, 1), torch.bfloat16, pool=2),
+]
+
+
+def check_all_steps(part: int = 0, parts: int = 1) -> None:
+    for case in [*STEP_CASES, *LARGE_STEPS][part::parts]:
+        check_steps(case, "cuda")
+
+
+def check_early_stopping() -> None:
+    """Batches that stop early, as they are and replayed as graphs, answer as all steps do."""
+    net = firstspike.build("C32K3-C32K3-P2-C32K3-P2-FC64-FC10", (3, 16, 16), T=8).cuda().eval()
+    net.compute_dtype = torch.bfloat16
+    net.readout.neuron.threshold = 1.5
+    for graphs in (0, 512):
+        batched.GRAPH_UP_TO = graphs
+        ready = Batched(net)
+        for _ in range(8):
+            images = torch.rand(64, 3, 16, 16, device="cuda")
+            with torch.no_grad():
+                output = ready.net(images.to(memory_format=torch.channels_last))
+            expected = functional.predict(output.spike_times, output.membrane, "potential")
+            found = ready(images)
+            for name in ("label", "steps", "tied", "silent"):
+                agree = (getattr(found, name) == getattr(expected, name)).float().mean().item()
+                assert agree > 0.98, (
+                    f"{name}: {agree:.2%} agree, graphs up to {graphs}"
+                )  # rounding may decide
+        (run,) = ready._runs.values()
+        assert not run.first.tree.failure, run.first.tree.failure
+        assert (run.first.graph is not None) == (graphs > 0)
+        assert len(found.steps.unique()) > 1
 
 
 def check_all_weights() -> None:
@@ -107,51 +149,6 @@ def check_a_network_in_all_its_ways() -> None:
         assert torch.equal(other[0], results[0][0])
         for found, expected in zip(other[1:], results[0][1:], strict=True):
             close(found, expected.cpu(), 2e-2, "network")
-
-
-def check_large_weights_aside() -> None:
-    """Steps with large weights on a stream of their own, plain and captured, train as steps on one stream do."""
-    plain, *others = (train_a_little(*options) for options in ((False, False), (True, False), (True, True)))
-    for other in others:
-        for found, expected in zip(other, plain, strict=True):
-            close(found, expected, 1e-3, "weights aside")
-
-
-def train_a_little(aside: bool, graph: bool, steps: int = 6) -> list[torch.Tensor]:
-    """The parameters of a small network after some steps, the last of them as a graph."""
-    torch.manual_seed(0)
-    net = firstspike.build("C16K3-P2-FC2048-FC10", (3, 32, 32), T=4).cuda().train()
-    beside = Aside(net)
-    assert len(beside.parameters) == 1
-    images, weights = torch.rand(8, 3, 32, 32).cuda(), torch.randn(4, 8, 10).cuda()
-    large = beside.parameters if aside else []
-    small = [value for value in net.parameters() if all(value is not weight for weight in large)]
-    optimizers = [torch.optim.SGD(values, lr=1e-3) for values in (small, large) if values]
-
-    def step() -> None:
-        net.zero_grad()
-        if aside:
-            beside.begin(torch.float32)
-        (net(images).spikes * weights).sum().backward()
-        if aside:
-            with torch.cuda.stream(beside.stream):
-                optimizers[1].step()
-        optimizers[0].step()
-        beside.end()
-
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        for _ in range(steps // 2 if graph else steps):
-            step()
-    side.synchronize()
-    if graph:
-        replayed = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(replayed, stream=side):
-            step()
-        for _ in range(steps - steps // 2):
-            replayed.replay()
-    torch.cuda.synchronize()
-    return [parameter.detach().cpu() for parameter in net.parameters()]
 
 
 def check_captured_training() -> None:
@@ -241,11 +238,12 @@ def check_graph_replay() -> None:
 
 CHECKS = [
     check_all_amos,
+    check_all_steps,
+    check_early_stopping,
     check_all_weights,
     check_all_pools,
     check_a_large_batch_in_float32,
     check_a_network_in_all_its_ways,
-    check_large_weights_aside,
     check_captured_training,
     check_every_element_is_written,
     check_repeatable,
@@ -254,16 +252,19 @@ CHECKS = [
 ]
 
 
+SHARED = [check_all_amos, check_all_steps]
 PARTS = 8
-"""Processes that share the cases of `check_all_amos`: nearly all of its time is compilation."""
+"""Processes that share the cases of the neuron's kernels: nearly all of their time is compilation."""
 
 
 def main(part: int | None = None) -> int:
     """Run all checks, or one part of the cases; print a line for each, and return how many failed."""
     if part is not None:
-        return run_check(f"check_all_amos, part {part}", partial(check_all_amos, part, PARTS))
+        return sum(
+            run_check(f"{check.__name__}, part {part}", partial(check, part, PARTS)) for check in SHARED
+        )
     others = [subprocess.Popen([sys.executable, __file__, str(number)]) for number in range(PARTS)]
-    failures = sum(run_check(check.__name__, check) for check in CHECKS if check is not check_all_amos)
+    failures = sum(run_check(check.__name__, check) for check in CHECKS if check not in SHARED)
     return failures + sum(process.wait() != 0 for process in others)
 
 

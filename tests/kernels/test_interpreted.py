@@ -11,7 +11,8 @@ from kernel_checks import CASES, Case, check_amos, check_normalise_weight
 from step_checks import STEP_CASES, StepCase, check_steps
 
 import firstspike
-from firstspike import kernels
+from firstspike import functional, kernels
+from firstspike.inference import Batched
 from firstspike.kernels import neuron_ops, pooled_ops, step_ops, weight
 
 pytestmark = [
@@ -162,6 +163,19 @@ def test_a_network_step_by_step_equals_the_whole_run(encoding: str) -> None:
             stay = torch.arange(len(here))[::2]
             state, here = state.keep(stay), here[stay]
     assert all(isinstance(n, kernels.Past) for n in state.neurons if n is not None)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16], ids=str)
+def test_a_batch_that_stops_early_answers_as_all_steps_do(dtype: torch.dtype | None) -> None:
+    net = firstspike.build("C5K3-P2-C6K3-P2-FC20-FC4", (2, 9, 9), T=5, classes=4).eval()
+    net.readout.neuron.threshold, net.compute_dtype = 2.0, dtype
+    images = torch.rand(24, 2, 9, 9)
+    with torch.no_grad():
+        output = net(images)
+    expected = functional.predict(output.spike_times, output.membrane, "potential")
+    found = Batched(net)(images)
+    for name in ("label", "steps", "tied", "silent"):
+        assert torch.equal(getattr(found, name), getattr(expected, name)), name
 
 
 def test_compiled_without_a_graph_break() -> None:

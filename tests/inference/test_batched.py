@@ -1,0 +1,101 @@
+"""`Batched`: rounds of steps, from which samples leave, give the answers of the reference."""
+
+import pytest
+import torch
+
+from firstspike.errors import FirstspikeError
+from firstspike.inference import Batched, batched, infer, reference
+from firstspike.inference.batched import places_for, rounds
+from firstspike.models import Network
+from firstspike.nn import Normalisation
+from tests.inference.nets import CASES, inputs, make
+
+
+def slow(T: int = 8) -> Network:
+    """A network whose samples take their time, and not all the same."""
+    net = make({"T": T, "normalisation": Normalisation(variance=1.0)}).double()
+    net.readout.neuron.threshold = 1.0
+    images = inputs(net, 60).double()
+    while len(reference(net, images).steps.unique()) < 4:
+        net.readout.neuron.threshold *= 1.2
+    return net
+
+
+FIELDS = ("label", "steps", "tied", "silent", "spikes")
+
+
+@pytest.mark.parametrize("ties", ["strict", "potential"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rounds_give_the_answers_of_the_reference(case: dict, ties: str) -> None:
+    net = make(case).double()
+    ready = Batched(net)
+    for batch in (24, 24, 7):  # the second on memory that the first has left
+        images = inputs(net, batch).double()
+        expected, found = reference(net, images, ties), ready(images, ties)
+        for name in FIELDS:
+            assert torch.equal(getattr(found, name), getattr(expected, name)), name
+        torch.testing.assert_close(found.membrane, expected.membrane)
+        assert found.layers == expected.layers
+
+
+def test_samples_leave_whether_many_or_few_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = slow()
+    images = inputs(net, 60).double()
+    expected = reference(net, images)
+    for share in (0.0, 1.0):
+        monkeypatch.setattr(batched, "LEAVE_AT", share)
+        assert torch.equal(Batched(net)(images).steps, expected.steps)
+
+
+def test_nobody_runs_on_for_long_after_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The samples of each round are those without an answer, but for places that fill up a size."""
+    net = slow()
+    images = inputs(net, 60).double()
+    steps = reference(net, images).steps
+    ready, seen, advance = Batched(net), [], Network.advance
+
+    def watched(self, x, state, n, counts):
+        seen.append((state.t, counts.shape[2]))
+        return advance(self, x, state, n, counts)
+
+    monkeypatch.setattr(Network, "advance", watched)
+    ready(images)
+    assert len(seen) > 2
+    for t, samples in seen:
+        left = int((steps > t).sum())
+        assert left <= samples <= max(left / (1 - batched.LEAVE_AT), left * 1.25, left + 8)
+
+
+def test_rounds_are_all_steps_and_sizes_are_few() -> None:
+    for T in range(1, 40):
+        lengths = list(rounds(T))
+        assert sum(lengths) == T
+        assert len(lengths) <= T.bit_length() + 1
+    assert list(rounds(8)) == [1, 1, 2, 4]
+    sizes = {places_for(left) for left in range(1, 1025)}
+    assert len(sizes) < 40
+    assert all(left <= places_for(left) <= max(left + 8, 1.25 * left) for left in range(1, 1025))
+
+
+def test_weights_are_kept_in_the_dtype_they_are_used_in() -> None:
+    net = make({})
+    net.compute_dtype = torch.bfloat16
+    ready = Batched(net)
+    assert {layer.weight.dtype for layer in ready.net.modules() if hasattr(layer, "apply_weight")} == {
+        torch.bfloat16
+    }
+    images = inputs(net)
+    expected = reference(net, images)
+    assert torch.equal(ready(images).steps, expected.steps)
+    assert {parameter.dtype for parameter in net.parameters()} == {torch.float32}
+
+
+def test_infer_takes_a_network_made_ready() -> None:
+    net = make({}).double()
+    images = inputs(net).double()
+    assert torch.equal(infer(Batched(net), images).label, reference(net, images).label)
+    with pytest.raises(FirstspikeError, match="notes no spike times"):
+        infer(Batched(net), images, times=True)
+    with pytest.raises(FirstspikeError, match=r"takes input of shape \[B, 1, 14, 14\]"):
+        infer(Batched(net), images[:, :, 1:])
+    assert len(infer(Batched(net), images[:0])) == 0
