@@ -22,7 +22,6 @@ from _kernels import kernel_rows, variant_rows
 import firstspike
 from firstspike import functional
 from firstspike.nn import chain
-from firstspike.nn.aside import Aside
 
 T, BATCH = 8, 128
 STEPS = (2, 4, 8, 16, 32, 64)
@@ -32,49 +31,27 @@ BATCHES = (32, 64, 128, 256, 512, 1024)
 Step = Callable[[], object]
 
 
-def ours(
-    T: int,
-    batch: int,
-    optimise: bool = True,
-    graph: bool = False,
-    recompute: int = 0,
-    aside: bool = False,
-) -> Step:
+def ours(T: int, batch: int, optimise: bool = True, graph: bool = False, recompute: int = 0) -> Step:
     """Our training step: forward, decoder, mean squared error, backward, Adam.
 
     Args:
         recompute: bytes of a layer's frames to work on at a time, and again in backward; 0 keeps all frames.
-        aside: give the largest weights a stream of their own.
     """
     net = firstspike.build("SCNN6", input_shape=(3, 32, 32), T=T).cuda()
     net = net.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     net.compute_dtype, net.recompute = torch.bfloat16, recompute > 0
     chain.PART_BYTES = recompute or chain.PART_BYTES
-    beside = Aside(net) if aside else None
-    large = beside.parameters if beside else []
-    others = [value for value in net.parameters() if all(value is not weight for weight in large)]
-    optimizer, *rest = (
-        torch.optim.Adam(values, lr=1e-4, fused=True, capturable=graph)
-        for values in (others, large)
-        if values
-    )
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-4, fused=True, capturable=graph)
     images = torch.randn(batch, 3, 32, 32, device="cuda").to(memory_format=torch.channels_last)
     target = F.one_hot(torch.randint(10, (batch,), device="cuda"), 10).float()
     weights = functional.temporal_weights(T).cuda()
 
     def step() -> None:
         net.zero_grad(set_to_none=True)
-        if beside:
-            beside.begin(torch.bfloat16)
         logits = functional.temporal_weighting(net(images).spikes.float(), weights)
         F.mse_loss(logits, target).backward()
-        if beside:
-            with torch.cuda.stream(beside.stream):
-                rest[0].step()
         if optimise:
             optimizer.step()
-        if beside:
-            beside.end()
 
     return captured(step) if graph else step
 
@@ -109,13 +86,6 @@ def main_rows(peers: bool) -> list[dict[str, Any]]:
     rows += [
         row("firstspike", partial(ours, T, BATCH), BATCH, T=T),
         row("firstspike, CUDA graph", partial(ours, T, BATCH, graph=True), BATCH, T=T),
-        row("firstspike, large weights aside", partial(ours, T, BATCH, aside=True), BATCH, T=T),
-        row(
-            "firstspike, large weights aside, CUDA graph",
-            partial(ours, T, BATCH, aside=True, graph=True),
-            BATCH,
-            T=T,
-        ),
         row("firstspike, without optimiser", partial(ours, T, BATCH, optimise=False), BATCH, T=T),
         row("firstspike, recompute", partial(ours, T, BATCH, recompute=PART), BATCH, T=T),
         row(

@@ -73,7 +73,6 @@ class Synapse(nn.Module):
         self.normalisation = norm = normalisation or Normalisation()
         self.sum_over_processes: Callable[[Tensor], Tensor] | None = None
         """Differentiable sum over the processes that share a batch, so that its statistics are of all of it."""
-        self._ahead: tuple[torch.cuda.Stream, tuple[Tensor, Tensor | None]] | None = None
         self.T = T
         out = shape[0]
         if norm.kind == "weight" and norm.per == "channel" and math.prod(shape[1:]) < 2:
@@ -118,25 +117,12 @@ class Synapse(nn.Module):
         T, B = spikes.shape[:2]
         constant = T > 1 and spikes.stride(0) == 0
         frames = (spikes[:1] if constant else spikes).flatten(0, 1)
-        weight, bias = self._worked_out(spikes.dtype)
+        weight, bias = self.effective(spikes.dtype)
         current = self.apply_weight(frames, weight)
         if self.normalisation.kind == "batch" and self.training:
             current, bias = self.normalise_batch(current), None
         current = current.view(1 if constant else T, B, *current.shape[1:])
         return current.expand(T, *current.shape[1:]), bias
-
-    def work_out_on(self, stream: torch.cuda.Stream, dtype: torch.dtype) -> None:
-        """Work out the effective weight on another stream, for the next call of `current`: see `nn.aside`."""
-        with torch.cuda.stream(stream):
-            self._ahead = stream, self.effective(dtype)
-
-    def _worked_out(self, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-        """The effective weight: the one worked out ahead, where there is one."""
-        if self._ahead is None:
-            return self.effective(dtype)
-        (stream, effective), self._ahead = self._ahead, None
-        torch.cuda.current_stream(stream.device).wait_stream(stream)
-        return effective
 
     def effective(self, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
         """The weight (in `dtype`) and bias that make up the current.
