@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from firstspike.paper import values
 from firstspike.paper.registry import ENTRIES
 from firstspike.paper.runs import library_in, origin
 from firstspike.paper.table import Cell, Claim, Table
-from firstspike.training import Run
+from firstspike.training import Recipe, Run
 from firstspike.training.run import whole
 
 PROBE = "probe-"
@@ -35,8 +36,8 @@ def results_page(results: Path) -> str:
         "rule, as far as it tells); potential: both go to the highest membrane potential. Steps count from 1.",
         "## Beside the paper",
         _beside(final).markdown() if final else "No final run yet.",
-        "Paper: with T = 8, mean of its seeds. ± is the sample deviation over our seeds. Sets without a row have no "
-        "run yet.",
+        "Paper: with T = 8, mean of its seeds. ± is the sample deviation over our seeds. Minutes of training, most "
+        "of them beside up to 17 other runs on one GPU. Sets without a row have no run yet.",
         "## Where the runs come from",
         _origins(final).markdown() if final else "",
         *_notes(final),
@@ -65,22 +66,24 @@ def _beside(runs: list[Run]) -> Table:
         data, architecture, name, T, epochs = key
         found = groups[key]
         tests = [run.summary["test"] for run in found if run.summary]
-        printed = values.ACCURACY.get((data, architecture))
+        printed = the_papers(found[0].recipe)
+        spiking = found[0].recipe.network.unit == "spike"
         accuracy = "accuracy" if "accuracy" in tests[0] else "strict"
         rows.append(
             (
                 data,
                 architecture,
                 f"`{name}`",
-                T,
+                T if found[0].recipe.network.unit != "relu" else None,
                 epochs,
                 len(found),
                 f"{printed[0]:.2f} ± {printed[1]:.2f}" if printed else None,
                 _spread(tests, accuracy),
                 _spread(tests, "potential"),
-                values.STEPS.get(data),
+                values.STEPS.get(data) if spiking else None,
                 _spread(tests, "steps"),
                 _spread(tests, "spikes", 0),
+                _spread([{"minutes": minutes(run)} for run in found], "minutes", 1),
             )
         )
     headings = (
@@ -96,8 +99,25 @@ def _beside(runs: list[Run]) -> Table:
         "paper steps",
         "steps",
         "spikes per image",
+        "minutes",
     )
     return Table(headings, rows)
+
+
+def the_papers(recipe: Recipe) -> tuple[float, float] | None:
+    """The accuracy that the paper gives for a recipe's network, and its deviation; none for the baselines."""
+    if recipe.network.unit != "spike":
+        return None
+    start = recipe.network.start_from
+    return (values.PRETRAINED if start else values.ACCURACY).get(
+        (recipe.data.name, recipe.network.architecture)
+    )
+
+
+def minutes(run: Run) -> float:
+    """From the start of a run to the end of its last epoch, as its files tell."""
+    ended = datetime.fromisoformat(run.metrics("epoch")[-1]["time"])
+    return (ended - datetime.fromisoformat(origin(run)["started"])).total_seconds() / 60
 
 
 def _spread(tests: list[dict[str, Any]], measure: str, digits: int = 2) -> Cell:

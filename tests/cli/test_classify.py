@@ -27,7 +27,7 @@ def test_samples_of_a_data_set_are_classified(capsys: pytest.CaptureFixture[str]
     run(MODEL, "fashion-mnist-sample:test:3", "fashion-mnist-sample:5")
     printed = capsys.readouterr().out
     assert "Trouser" in printed
-    assert "of 8" in printed
+    assert "of 4" in printed
     assert ("avx" in printed or "portable" in printed) if available() else "PyTorch" in printed
 
 

@@ -12,10 +12,10 @@ from firstspike.nn import Normalisation
 from firstspike.paper import ENTRIES, Settings, make, train_all
 from firstspike.paper import recipes as experiments
 from firstspike.paper.entry import Context, Entry, Runs, make_quick
-from firstspike.paper.report import results_page
+from firstspike.paper.report import results_page, the_papers
 from firstspike.paper.runs import diagnostics, digest, library_in, obtain
 from firstspike.paper.table import Claim, Made, Table, text
-from firstspike.training import Options, Recipe, Run
+from firstspike.training import Options, Recipe, Run, get_recipe
 from firstspike.training.optimizer import OptimizerConfig
 from tests.training.small import recipe
 
@@ -193,6 +193,13 @@ def test_the_results_page_tells_final_runs_from_probes(tmp_path: Path) -> None:
     assert "probe-this" not in before
     assert "| this |" in after
     assert page.count("ablation-full") >= 2
+
+
+def test_each_way_of_training_stands_beside_the_papers_own() -> None:
+    scratch, started, twin = (get_recipe(f"cifar10-{name}") for name in ("scnn6", "scnn6-from-relu", "relu"))
+    assert the_papers(scratch) == (90.56, 0.33)
+    assert the_papers(started) == (93.89, 0.28)
+    assert the_papers(twin) is None
 
 
 def test_the_library_passes_over_what_it_cannot_read(tmp_path: Path) -> None:
