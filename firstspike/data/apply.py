@@ -6,7 +6,7 @@ from torch import Tensor
 
 from firstspike.data.augment import Augment
 from firstspike.data.blank import blank, blanked
-from firstspike.data.move import move, sources
+from firstspike.data.move import move, sources, turn
 from firstspike.data.thin import thin
 from firstspike.data.trivial import trivial
 
@@ -21,6 +21,8 @@ def apply(raw: Tensor, rows: Tensor, augment: Augment, is_events: bool) -> Tenso
     if augment.crop or augment.flip or augment.shift or augment.scale:
         raw = move(raw, *sources(rows, augment, height, width))
     images = raw.float() if is_events else raw.float() / 255
+    if augment.rotate:
+        images = turn(images, rows, augment.rotate, is_events)
     if augment.trivial:
         images = trivial(images, rows)
     if augment.drop:

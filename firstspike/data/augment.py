@@ -36,6 +36,8 @@ class Augment:
     """Largest shift, in pixels, of the whole sample in each direction (for event frames; the same for all steps)."""
     scale: float = 0.0
     """Largest relative change of size, as 0.2 for 0.8 to 1.25 times (for event frames; the same for all steps)."""
+    rotate: float = 0.0
+    """Largest rotation about the centre, in degrees, either way (of event frames the same for all steps)."""
     drop: float = 0.0
     """Largest share of the events dropped from a sample (event frames only)."""
 
@@ -79,7 +81,7 @@ Column = IntEnum(
     "Column",
     "CROP_X CROP_Y FLIP CUTOUT_X CUTOUT_Y ERASE ERASE_AREA ERASE_ASPECT ERASE_X ERASE_Y "
     "TRIVIAL TRIVIAL_STRENGTH TRIVIAL_SIGN SHIFT_X SHIFT_Y SCALE DROP DROP_SEED "
-    "PARTNER MIX_KIND CUTMIX_X CUTMIX_Y MIXUP_SHARE CUTMIX_SHARE",
+    "PARTNER MIX_KIND CUTMIX_X CUTMIX_Y MIXUP_SHARE CUTMIX_SHARE ROTATE",
     start=0,
 )
 
@@ -90,7 +92,10 @@ def draw_rows(augment: Augment, count: int, seed: int, epoch: int) -> Tensor:
     Uniform in [0, 1), but for the two shares, which are Beta(alpha, alpha). Drawn on the CPU whatever the
     training device is, so that a run on another device, or on several, sees the same augmentations.
     """
-    rows = np.random.default_rng([seed, epoch, 1]).random((count, len(Column)), np.float32)
+    rows = np.random.default_rng([seed, epoch, 1]).random((count, Column.ROTATE), np.float32)
+    # Drawn apart, so that runs from before there was a rotation can be repeated.
+    turns = np.random.default_rng([seed, epoch, 3]).random((count, 1), np.float32)
+    rows = np.concatenate([rows, turns], 1)
     for column, alpha in ((Column.MIXUP_SHARE, augment.mixup), (Column.CUTMIX_SHARE, augment.cutmix)):
         if alpha > 0:
             rows[:, column] = np.random.default_rng([seed, epoch, 2, column]).beta(alpha, alpha, count)

@@ -1,8 +1,11 @@
-"""Crop, flip, shift and scale: all of them say, for each row and column of the result, where it comes from."""
+"""Crop, flip, shift, scale and rotate: all of them say where each pixel of the result comes from."""
 
 from __future__ import annotations
 
+import math
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from firstspike.data.augment import Augment, Column
@@ -41,6 +44,20 @@ def move(raw: Tensor, ys: Tensor, xs: Tensor) -> Tensor:
     index = ys.clamp(0, height - 1)[:, :, None] * width + xs.clamp(0, width - 1)[:, None, :]
     moved = raw.flatten(2).gather(2, index.flatten(1)[:, None].expand(-1, raw.shape[1], -1))
     return moved.view_as(raw) * inside[:, None]
+
+
+def turn(images: Tensor, rows: Tensor, degrees: float, is_events: bool) -> Tensor:
+    """Rotate each of `[B, K, H, W]` (float) by up to `degrees` about its centre; what comes from outside is black.
+
+    Pixels are blended from their neighbours; event counts are moved whole.
+    """
+    height, width = images.shape[2:]
+    angle = ((2 * rows[:, Column.ROTATE] - 1) * math.radians(degrees))[:, None, None]
+    y = (torch.arange(height, device=images.device) + 0.5 - height / 2)[None, :, None]
+    x = (torch.arange(width, device=images.device) + 0.5 - width / 2)[None, None, :]
+    source_x, source_y = angle.cos() * x + angle.sin() * y, angle.cos() * y - angle.sin() * x
+    grid = torch.stack((source_x * (2 / width), source_y * (2 / height)), -1)
+    return F.grid_sample(images, grid, mode="nearest" if is_events else "bilinear", align_corners=False)
 
 
 def _offset(uniform: Tensor, reach: int) -> Tensor:

@@ -9,6 +9,7 @@ from firstspike.data import Augment, Batches, Dataset
 from firstspike.data.apply import apply
 from firstspike.data.augment import Column, draw_rows
 from firstspike.data.mix import mix
+from firstspike.data.move import turn
 from firstspike.data.thin import hashed_uniform
 from firstspike.data.trivial import OPERATIONS, trivial
 from firstspike.errors import FirstspikeError
@@ -155,6 +156,26 @@ def test_a_rotation_by_a_right_angle_is_one() -> None:
     drawn[:, Column.TRIVIAL_STRENGTH] = 90 / 135
     turned = trivial(pictures, drawn)
     assert any(torch.allclose(turned, pictures.rot90(k, (2, 3)), atol=1e-4) for k in (1, 3))
+
+
+def test_pictures_turn_by_at_most_the_angle_given() -> None:
+    picture = torch.rand(2, 3, 9, 9)
+    drawn = rows(count=2)
+    drawn[:, Column.ROTATE] = torch.tensor([0.0, 1.0])
+    one, other = turn(picture, drawn, 90, is_events=False)
+    turned = {k for k in (1, 3) if torch.allclose(one, picture[0].rot90(k, (1, 2)), atol=1e-4)}
+    back = {k for k in (1, 3) if torch.allclose(other, picture[1].rot90(k, (1, 2)), atol=1e-4)}
+    assert len(turned | back) == 2
+    drawn[:, Column.ROTATE] = 0.5
+    torch.testing.assert_close(turn(picture, drawn, 90, is_events=False), picture)
+
+
+def test_turning_events_moves_all_steps_alike_and_invents_no_count(gestures: Dataset) -> None:
+    batch = next(Batches(gestures, 8, seed=0, augment=Augment(rotate=20)).epoch(0)).images
+    assert set(batch.unique().tolist()) <= set(gestures.images.unique().tolist())
+    still = torch.full((1, 4, 8, 8), 3.0) * torch.rand(1, 1, 8, 8).round()
+    moved = turn(still, rows(count=1), 30, is_events=True)
+    assert all(torch.equal(moved[0, 0], frame) for frame in moved[0])
 
 
 def test_a_blank_image_survives_every_operation() -> None:
