@@ -35,5 +35,5 @@ def test_it_is_as_accurate_as_its_summary_says_within_what_a_sample_can_tell(nam
 
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
-    with pytest.raises(FirstspikeError, match="choose from fashion-mnist-fc2, .*mnist-scnn1"):
+    with pytest.raises(FirstspikeError, match=r"choose from fashion-mnist-fc2, .*mnist-scnn1"):
         pretrained("nosuch")
