@@ -1,6 +1,5 @@
 """Inference in batches: some steps at a time, for those who have no answer yet."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -19,7 +18,10 @@ LEAVE_AT = 0.2
 """The share of a batch that must have its answer before it leaves: leaving copies the state of those who stay,
 about a sixth of what their next step costs."""
 
-GRAPH_UP_TO = 512
+FEW = 32
+"""Samples up to which a round takes several steps at once."""
+
+GRAPH_UP_TO = 1024
 """The largest batch whose rounds are captured as graphs; larger ones keep the device busy anyway."""
 
 RUNS = 4
@@ -29,9 +31,9 @@ RUNS = 4
 class Batched:
     """A network made ready to answer batch after batch on its device.
 
-    The steps run in rounds of 1, 1, 2, 4, ..., each layer by layer, and those who have their answer leave the
-    batch in between, once they are many enough: the host looks after each round, once. On CUDA the rounds of a
-    batch size that comes again are replayed as graphs.
+    The steps run in rounds, each layer by layer, and those who have their answer leave the batch in between, once
+    they are many enough: the host looks after each round, once. On CUDA the rounds of a batch size that comes
+    again are replayed as graphs.
     """
 
     def __init__(self, net: Network) -> None:
@@ -115,13 +117,11 @@ class Run:
         self.images.copy_(images)
         work = self.first
         stands = work()
-        for steps in list(rounds(self.net.T))[1:]:
-            left, places = int(stands.left), len(stands.here)
-            if not left:
-                break
+        while stands.state.t < self.net.T and (left := int(stands.left)):
+            places = len(stands.here)
             if places_for(left) <= (1 - LEAVE_AT) * places:
                 places = places_for(left)
-            work = work.then(places, partial(self._next, stands, places, steps))
+            work = work.then(places, partial(self._next, stands, places))
             stands = work()
         return self.board
 
@@ -129,17 +129,18 @@ class Run:
         self.board.clear()
         here = torch.arange(self.batch, device=self.images.device)
         state = self.net.start(self.images[0] if self.events else self.images)
-        return self._round(state, here, torch.zeros_like(here, dtype=torch.bool), 1)
+        return self._round(state, here, torch.zeros_like(here, dtype=torch.bool))
 
-    def _next(self, before: Round, places: int, steps: int) -> Round:
+    def _next(self, before: Round, places: int) -> Round:
         """The round after another, for as many of its samples as there are places: those without answers first."""
         state, here, done, _ = before
         if places < len(here):
             order = done.to(torch.uint8).argsort(stable=True)[:places]
             state, here, done = state.keep(order), here[order], done[order]
-        return self._round(state, here, done, steps)
+        return self._round(state, here, done)
 
-    def _round(self, state: State, here: Tensor, done: Tensor, steps: int) -> Round:
+    def _round(self, state: State, here: Tensor, done: Tensor) -> Round:
+        steps = steps_for(state.t, len(here), self.net.T)
         board, part = self.board, slice(state.t, state.t + steps)
         counts = board.counts.new_zeros(len(board.layers), steps, len(here))
         frames = self.images[part][:, here] if self.events else None
@@ -152,12 +153,12 @@ class Run:
         return Round(state, here, done, (~done).sum())
 
 
-def rounds(T: int) -> Iterator[int]:
-    """Steps of each round, T in all: each round as long as all before it, for fewer samples are left by then."""
-    done = 0
-    while done < T:
-        yield (steps := min(max(done, 1), T - done))
-        done += steps
+def steps_for(t: int, places: int, T: int) -> int:
+    """Steps of the round that begins at step t: one, or as many as all before where few samples take part.
+
+    A step of few samples takes as long to launch as to run, and hardly anyone runs on after the answer.
+    """
+    return min(1 if places > FEW else max(1, t), T - t)
 
 
 def places_for(left: int) -> int:

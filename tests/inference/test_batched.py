@@ -5,7 +5,7 @@ import torch
 
 from firstspike.errors import FirstspikeError
 from firstspike.inference import Batched, batched, infer, reference
-from firstspike.inference.batched import places_for, rounds
+from firstspike.inference.batched import places_for, steps_for
 from firstspike.models import Network
 from firstspike.nn import Normalisation
 from tests.inference.nets import CASES, inputs, make
@@ -66,12 +66,15 @@ def test_nobody_runs_on_for_long_after_the_answer(monkeypatch: pytest.MonkeyPatc
         assert left <= samples <= max(left / (1 - batched.LEAVE_AT), left * 1.25, left + 8)
 
 
-def test_rounds_are_all_steps_and_sizes_are_few() -> None:
+def test_rounds_are_few_where_samples_are_and_sizes_always() -> None:
     for T in range(1, 40):
-        lengths = list(rounds(T))
-        assert sum(lengths) == T
+        t, lengths = 0, []
+        while t < T:
+            assert steps_for(t, 1000, T) == 1
+            lengths.append(steps_for(t, 10, T))
+            t += lengths[-1]
+        assert t == T
         assert len(lengths) <= T.bit_length() + 1
-    assert list(rounds(8)) == [1, 1, 2, 4]
     sizes = {places_for(left) for left in range(1, 1025)}
     assert len(sizes) < 40
     assert all(left <= places_for(left) <= max(left + 8, 1.25 * left) for left in range(1, 1025))
