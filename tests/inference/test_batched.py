@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from firstspike.errors import FirstspikeError
-from firstspike.inference import Batched, batched, infer, reference
+from firstspike.inference import Batched, batched, infer, reference, replay
 from firstspike.inference.batched import places_for, steps_for
+from firstspike.inference.replay import Replay, Tree
 from firstspike.models import Network
 from firstspike.nn import Normalisation
 from tests.inference.nets import CASES, inputs, make
@@ -45,6 +46,43 @@ def test_samples_leave_whether_many_or_few_are_done(monkeypatch: pytest.MonkeyPa
     for share in (0.0, 1.0):
         monkeypatch.setattr(batched, "LEAVE_AT", share)
         assert torch.equal(Batched(net)(images).steps, expected.steps)
+
+
+class Recorded(Replay):
+    """A replay without a GPU: the work is done again, and its result put where the first one is."""
+
+    def _capture(self) -> None:
+        self.result, self.graph = self.work(), self
+        self.tree.left -= 1
+
+    def replay(self) -> None:
+        for old, new in zip(tensors(self.result), tensors(self.work()), strict=True):
+            old.copy_(new)
+
+
+def tensors(value: object) -> list[torch.Tensor]:
+    """All tensors in nested tuples."""
+    if isinstance(value, tuple):
+        return [tensor for part in value for tensor in tensors(part)]
+    return [value] if isinstance(value, torch.Tensor) else []
+
+
+@pytest.mark.parametrize("most", [0, 2, 100])
+def test_replayed_rounds_answer_new_batches(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On memory that stays where it is, along every way in which a batch has shrunk before."""
+    monkeypatch.setattr(replay, "Replay", Recorded)
+    monkeypatch.setattr(batched, "Replay", Recorded)
+    tree = Tree(graphs=False)
+    tree.left = most
+    monkeypatch.setattr(batched, "Tree", lambda graphs: tree)
+    net = slow()
+    ready = Batched(net)
+    for _ in range(12):
+        images = inputs(net, 60).double()
+        expected, found = reference(net, images), ready(images)
+        for name in FIELDS:
+            assert torch.equal(getattr(found, name), getattr(expected, name)), name
+    assert tree.left == 0 or most - tree.left > 3
 
 
 def test_nobody_runs_on_for_long_after_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
