@@ -6,24 +6,48 @@ from typing import Any
 import torch
 from _gpu import captured, measure
 
-from firstspike.kernels import neuron_ops, pooled_ops, weight
+from firstspike.kernels import neuron_ops, pooled_ops, step_ops, weight
+from firstspike.kernels.step import take_samples
 
 FRAMES, BATCH = 7, 128
 CALLS = 5
 """Calls in one captured graph: launching a kernel from Python takes longer than running it."""
 
 
+Timed = dict[str, tuple[Callable[[], object], int]]
+"""What is timed, by name, and the bytes that it must move."""
+
+
 def kernel_rows(copy_tb_s: float) -> list[dict[str, Any]]:
-    """Time, bytes and share of the measured copy bandwidth of each kernel."""
+    """Time, bytes and share of the measured copy bandwidth of each kernel of training."""
+    kernels = {
+        "amos, 256 x 32 x 32": amos_steps(constant=False),
+        "amos, 256 x 32 x 32, constant current": amos_steps(constant=True),
+        "amos pooled, 256 x 32 x 32": pooled_steps(32, contiguous=False),
+        "amos pooled, 256 x 16 x 16, contiguous": pooled_steps(16, contiguous=True),
+        "avg_pool, 256 x 32 x 32": pool_steps(),
+        "normalise_weight, 4096 x 16384": weight_steps(4096, 16384),
+    }
+    return timed_rows(kernels, copy_tb_s)
+
+
+def inference_rows(copy_tb_s: float) -> list[dict[str, Any]]:
+    """The same for each kernel of inference, at the rounds of a step that matter."""
+    rounds = ((0, 1), (1, 1), (2, 1), (4, 4))
+    kernels = {
+        "amos_step, 256 x 32 x 32": {f"{p} + {n}": one_round(32, p, n, 1, False) for p, n in rounds},
+        "amos_step pooled, 256 x 32 x 32": {f"{p} + {n}": one_round(32, p, n, 2, False) for p, n in rounds},
+        "amos_step pooled, 256 x 16 x 16, contiguous": {
+            f"{p} + {n}": one_round(16, p, n, 2, True) for p, n in rounds
+        },
+        "leaving, 256 x 32 x 32": {"half of the batch": leaving()},
+    }
+    return timed_rows(kernels, copy_tb_s)
+
+
+def timed_rows(kernels: dict[str, Timed], copy_tb_s: float) -> list[dict[str, Any]]:
     rows = []
-    for name, steps in (
-        ("amos, 256 x 32 x 32", amos_steps(constant=False)),
-        ("amos, 256 x 32 x 32, constant current", amos_steps(constant=True)),
-        ("amos pooled, 256 x 32 x 32", pooled_steps(32, contiguous=False)),
-        ("amos pooled, 256 x 16 x 16, contiguous", pooled_steps(16, contiguous=True)),
-        ("avg_pool, 256 x 32 x 32", pool_steps()),
-        ("normalise_weight, 4096 x 16384", weight_steps(4096, 16384)),
-    ):
+    for name, steps in kernels.items():
         for direction, (step, size) in steps.items():
             ms = measure(captured(step, CALLS))["ms"] / CALLS
             rate = size / ms / 1e9
@@ -42,7 +66,30 @@ def kernel_rows(copy_tb_s: float) -> list[dict[str, Any]]:
     return rows
 
 
-def amos_steps(constant: bool) -> dict[str, tuple[Callable[[], object], int]]:
+def one_round(
+    size: int, past: int, steps: int, pool: int, contiguous: bool
+) -> tuple[Callable[[], object], int]:
+    """Some steps after `past` others: reads the currents of all of them, writes the new spikes, counts them."""
+    blocks = [
+        torch.randn(n, BATCH, size, size, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
+        for n in (*[1] * past, steps)
+    ]
+    counts = torch.zeros(steps, BATCH, dtype=torch.int32, device="cuda")
+    bias = torch.zeros(256, device="cuda")
+    options = (past, steps, None, 1.0, None, bias, pool, contiguous, False, counts)
+    neurons = blocks[0][0].numel()
+    moved = 2 * neurons * (past + steps) + 2 * neurons * steps // pool**2
+    return lambda: step_ops.amos_step(blocks, *options), moved
+
+
+def leaving() -> tuple[Callable[[], object], int]:
+    """The currents of every second sample, copied."""
+    block = torch.randn(1, BATCH, 32, 32, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
+    stay = torch.arange(0, BATCH, 2, device="cuda")
+    return lambda: take_samples(block, stay), 2 * block.numel()
+
+
+def amos_steps(constant: bool) -> Timed:
     """Forward reads the current and writes spikes; backward reads current and gradient and writes one."""
     frames = 1 if constant else FRAMES
     current = torch.randn(frames, BATCH, 32, 32, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
@@ -61,7 +108,7 @@ def amos_steps(constant: bool) -> dict[str, tuple[Callable[[], object], int]]:
     }
 
 
-def pooled_steps(size: int, contiguous: bool) -> dict[str, tuple[Callable[[], object], int]]:
+def pooled_steps(size: int, contiguous: bool) -> Timed:
     """Forward reads the current and writes a quarter of it; backward reads both and writes the gradient."""
     current = torch.randn(FRAMES, BATCH, size, size, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
     options = (None, 1.0, False, None, "atan", 2.0, torch.zeros(256, device="cuda"), 2)
@@ -78,7 +125,7 @@ def pooled_steps(size: int, contiguous: bool) -> dict[str, tuple[Callable[[], ob
     }
 
 
-def pool_steps() -> dict[str, tuple[Callable[[], object], int]]:
+def pool_steps() -> Timed:
     """Pooling alone: a quarter is written, or read."""
     frames = torch.randn(FRAMES, BATCH, 32, 32, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
     grad = torch.randn_like(pooled_ops.avg_pool(frames, 2, False))
@@ -130,7 +177,7 @@ def variant(name: str, timed: tuple[Callable[[], object], int], *settings: Setti
     return result
 
 
-def weight_steps(rows: int, inputs: int) -> dict[str, tuple[Callable[[], object], int]]:
+def weight_steps(rows: int, inputs: int) -> Timed:
     """Forward reads float32 and writes bf16; backward reads both and writes float32."""
     weights = torch.randn(rows, inputs, device="cuda")
     gain = torch.ones(rows, device="cuda")

@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any
 
 import torch
-from _gpu import row, write
+from _gpu import ceilings, row, write
+from _kernels import inference_rows
 from torch import Tensor
 
 import firstspike
@@ -146,6 +147,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = False  # the batch shrinks to sizes never seen before
+    limits = ceilings()
+    kernels = inference_rows(limits["copy_tb_s"])
     rows = []
     for steps in MEAN_STEPS:
         net = fresh(arguments.T, steps)
@@ -157,7 +160,7 @@ def main() -> None:
             parts = [part for part in images.split(batch) if len(part) == batch]
             rows += measured("trained", net, parts)
     found = ratios(rows)
-    write(arguments.out, arguments.commit, rows=rows, over_all_steps=found)
+    write(arguments.out, arguments.commit, ceilings=limits, rows=rows, over_all_steps=found, kernels=kernels)
     for name, ratio in found.items():
         print(f"{name}: {ratio:.2f} times as fast as all steps")
 
