@@ -14,10 +14,6 @@ from firstspike.inference.replay import Replay, Tree
 from firstspike.models import Network, State
 from firstspike.nn import Spiking
 
-LEAVE_AT = 0.2
-"""The share of a batch that must have its answer before it leaves: leaving copies the state of those who stay,
-about a sixth of what their next step costs."""
-
 FEW = 32
 """Samples up to which a round takes several steps at once."""
 
@@ -31,8 +27,8 @@ RUNS = 4
 class Batched:
     """A network made ready to answer batch after batch on its device.
 
-    The steps run in rounds, each layer by layer, and those who have their answer leave the batch in between, once
-    they are many enough: the host looks after each round, once. On CUDA the rounds of a batch size that comes
+    The steps run in rounds, each layer by layer, and those who have their answer leave the batch in between, as
+    soon as it fits a smaller size: the host looks once a round. On CUDA the rounds of a batch size that comes
     again are replayed as graphs.
     """
 
@@ -118,9 +114,7 @@ class Run:
         work = self.first
         stands = work()
         while stands.state.t < self.net.T and (left := int(stands.left)):
-            places = len(stands.here)
-            if places_for(left) <= (1 - LEAVE_AT) * places:
-                places = places_for(left)
+            places = min(places_for(left), len(stands.here))
             work = work.then(places, partial(self._next, stands, places))
             stands = work()
         return self.board
@@ -162,7 +156,10 @@ def steps_for(t: int, places: int, T: int) -> int:
 
 
 def places_for(left: int) -> int:
-    """So many samples, rounded up to one of few sizes: convolutions are planned anew for every size."""
+    """So many samples, rounded up to one of few sizes: every size has its graphs and its plans for convolutions.
+
+    Sizes are an eighth apart or more, so that it pays to leave whenever a smaller one will do.
+    """
     step = max(8, (1 << left.bit_length()) // 8)
     return -(-left // step) * step
 

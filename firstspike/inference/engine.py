@@ -1,6 +1,6 @@
 """The event-driven engine: a network compiled for the native core."""
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -13,11 +13,9 @@ from firstspike.inference import native
 from firstspike.inference.answer import Answer
 from firstspike.inference.found import Found
 from firstspike.inference.given import check_images, check_ties
-from firstspike.inference.plan import Plan, make_plan
+from firstspike.inference.plan import Plan, Weights, make_plan
 from firstspike.inference.quantise import calibrate, quantised_network
 from firstspike.models import Network
-
-Weights = Literal["float32", "int8"]
 
 
 class Engine:
@@ -27,7 +25,9 @@ class Engine:
 
     Args:
         net: any network of firstspike's own layers, in float32 on the CPU.
-        weights: float32, or int8 with a scale per output channel (a first layer that takes an image stays float32).
+        weights: float32; int8 with a scale per output channel for fully connected layers, which have most weights
+            and hardly feel it; or int8-all for convolutions too, faster where spikes are few and less faithful (a
+            first layer that takes an image stays float32).
         calibration: images (or event frames), as the network takes them, from which the int8 scales learn what
             the weights meet; a hundred or so are plenty.
         threads: over the images of a batch, and over the rows and channels of large layers for a single one.
@@ -44,7 +44,7 @@ class Engine:
     ) -> None:
         core = native.require()
         if weights not in get_args(Weights):
-            raise FirstspikeError(f"Unknown weights {weights!r}: choose float32 or int8.")
+            raise FirstspikeError(f"Unknown weights {weights!r}: choose float32, int8 or int8-all.")
         if not 1 <= threads <= 1024:
             raise FirstspikeError(f"threads must be between 1 and 1024, not {threads}.")
         if instruction_set is not None and instruction_set not in core.instruction_sets():
@@ -64,7 +64,7 @@ class Engine:
         self._plain = len(net.config.input_shape) == 3 and not self._plan.input_pools.sizes
 
     def _make_plan(self, encoding: str) -> Plan:
-        return make_plan(self.net, encoding, self.weights == "int8", self._calibration)
+        return make_plan(self.net, encoding, self.weights, self._calibration)
 
     def _compile(self, plan: Plan, encoding: str, threads: int | None = None) -> Any:
         channels = plan.input_shape[0]

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -13,8 +13,7 @@ from firstspike.inference.quantise import Calibration, quantise
 from firstspike.models import Network
 from firstspike.nn import AvgPool2d, Conv2d, Dropout, Linear, MaxPool2d, Readout, Spiking
 
-SMALL = 32_000
-"""Weights up to which a convolution stays float32 in an int8 engine."""
+Weights = Literal["float32", "int8", "int8-all"]
 
 
 class UnsupportedError(FirstspikeError):
@@ -56,7 +55,7 @@ class Plan:
     """Pooling in front of all neurons, left to the caller."""
 
 
-def make_plan(net: Network, encoding: str, int8: bool, calibration: Calibration | None = None) -> Plan:
+def make_plan(net: Network, encoding: str, weights: Weights, calibration: Calibration | None = None) -> Plan:
     """The plan of a fused network in float32; `UnsupportedError` where the core cannot run it."""
     check_supported(net)
     shape = net.config.input_shape
@@ -86,7 +85,8 @@ def make_plan(net: Network, encoding: str, int8: bool, calibration: Calibration 
             (channels, height, width),
             Pools() if first else pools,
             net.T,
-            int8 and not analog and not is_small(layer),
+            not analog
+            and (weights == "int8-all" or (weights == "int8" and isinstance(layer.synapse, Linear))),
             constant=first and encoding == "direct",
             importance=None if calibration is None else calibration[name],
         )
@@ -96,14 +96,6 @@ def make_plan(net: Network, encoding: str, int8: bool, calibration: Calibration 
         channels, pools = made["outputs"], Pools()
         height, width = made.pop("out")
     return plan
-
-
-def is_small(layer: Spiking) -> bool:
-    """Whether int8 gains little: a convolution whose weights are in the cache in any case.
-
-    Its few weights make many neurons, so their rounding changes many spikes.
-    """
-    return isinstance(layer.synapse, Conv2d) and layer.synapse.weight.numel() <= SMALL
 
 
 def check_supported(net: Network) -> None:

@@ -68,9 +68,9 @@ struct Layer {
     Buffer<uint8_t> weights;
     Buffer<float> theta_f32, bias, unit;  // theta: [T][stride]
     Buffer<int32_t> theta_i32;
-    int64_t most_rows = 0;          // spikes up to which int8 rows are the way: see rows.hpp
+    int64_t most_rows = 0;          // spikes up to which rows are the way: see rows.hpp
     std::vector<Block> row_blocks;  // with the number of lanes for `halves`
-    Buffer<uint8_t> row_weights;    // [outputs / 64][kh][kw][channels][64], or [inputs][outputs] if fully connected
+    Buffer<uint8_t> row_weights;    // [block][kh][kw][channels][64 bytes], or [inputs][outputs] if fully connected
     Buffer<float> exact;                       // for int16, the float32 weights: [outputs][kh][kw][cell]
     std::vector<int32_t> place, start, target;  // see Groups
 

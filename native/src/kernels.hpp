@@ -73,8 +73,9 @@ struct Exact {
     const float* theta;    // [stride], for float32 sums
 };
 
-// int8 rows one spike at a time: see rows.hpp. Convolutions have blocks of 64 output channels, and fully connected
-// layers of kLinearRows, whose rows lie one behind the other.
+// int8 or int16 weights one spike at a time: see rows.hpp. A vector of 64 bytes holds this many output channels, which
+// is a block of a convolution. A fully connected layer has blocks of kLinearRows, and its rows lie one behind the other.
+constexpr int row_outputs(Kind kind) { return kind == Kind::i8 ? 64 : 32; }
 constexpr int kLinearRows = 2048;
 
 struct RowSums {
@@ -82,15 +83,15 @@ struct RowSums {
     void (*conv)(const Grid&, const uint8_t* weights, int lanes, const Events&, int32_t* acc, bool fresh, int y0, int y1);
     void (*linear)(const Grid&, const uint8_t* weights, int lanes, const Events&, int32_t* acc, bool fresh, int y0,
                    int y1);
-    // A spike's offset is col * channels + channel. Room for 16 more than the spikes is needed.
-    int32_t (*list)(const Grid&, const uint8_t* counts, int32_t* offset, int32_t* start);
 };
 
 struct Kernels {
     const char* name;
     bool fast_i16;  // whether int16 products are worth it
     Products products[3];  // by Kind
-    RowSums rows;
+    RowSums rows_i16, rows_i8;
+    // Every spike by itself: its offset is col * channels + channel. Room for 16 more than the spikes is needed.
+    int32_t (*list_rows)(const Grid&, const uint8_t* counts, int32_t* offset, int32_t* start);
 
     // Neurons whose acc reaches theta (one a channel) for the first time fire: their time is noted, and they count
     // at the target of their group. Returns the spikes.

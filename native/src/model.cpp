@@ -191,28 +191,36 @@ void pack(const LayerSpec& spec, Layer& layer, const std::vector<double>& unit) 
     });
 }
 
-// Rows of bytes for an int8 layer that is large enough: see rows.hpp. A convolution takes them while spikes are few. A
-// fully connected layer beyond the caches is as slow as its weights come in, and always takes them, so that weights
-// whose input is silent stay where they are.
-void pack_rows(const LayerSpec& spec, Layer& layer) {
+// Rows for a layer that is large enough: see rows.hpp. A convolution takes them while spikes are few. A fully connected
+// layer beyond the caches is as slow as its weights come in, and always takes them, so that weights whose input is
+// silent stay where they are.
+void pack_rows(const LayerSpec& spec, Layer& layer, const std::vector<double>& unit) {
     const Grid& g = layer.grid;
     const int64_t inputs = int64_t{g.rows} * g.cols * g.channels;
-    if (layer.kind != Kind::i8 || spec.outputs < 48 || (layer.linear && spec.weight_count < kFarWeights)) return;
+    if (layer.kind == Kind::f32 || spec.outputs < 48 || (layer.linear && spec.weight_count < kFarWeights)) return;
     layer.most_rows = layer.linear ? inputs * spec.most : static_cast<int64_t>(kFewSpikes * static_cast<double>(inputs));
+    const int32_t outputs = row_outputs(layer.kind), width = layer.linear ? kLinearRows : outputs;
     const size_t rows = static_cast<size_t>(g.kh) * g.kw * g.channels;
-    const size_t pitch = static_cast<size_t>(spec.outputs + 63) / 64 * 64;
-    const int32_t width = layer.linear ? kLinearRows : 64;
+    const size_t vectors = static_cast<size_t>((spec.outputs + outputs - 1) / outputs);
     for (int32_t first = 0; first < spec.outputs; first += width)
         layer.row_blocks.push_back({first, std::min(width, g.stride - first),
-                                    static_cast<size_t>(first) * (layer.linear ? 1 : rows)});
-    layer.row_weights = Buffer<uint8_t>(rows * pitch);
-    std::memset(layer.row_weights.data(), 128, layer.row_weights.size());
+                                    static_cast<size_t>(first / outputs) * 64 * (layer.linear ? 1 : rows)});
+    layer.row_weights = Buffer<uint8_t>(rows * vectors * 64);
+    const uint16_t none = layer.kind == Kind::i8 ? 0x8080 : 0x8000;  // lanes without an output add nothing
+    std::fill_n(layer.row_weights.as<uint16_t>(), layer.row_weights.size() / 2, none);
     each_weight(spec, g, 1, [&](int32_t out, int32_t c, size_t from, size_t tap, size_t) {
         const size_t row = tap * static_cast<size_t>(g.channels) + static_cast<size_t>(c);
-        const size_t block = static_cast<size_t>(out) / 64, lane = static_cast<size_t>(out) % 64;
-        const size_t start = layer.linear ? row * pitch + block * 64 : (block * rows + row) * 64;
-        layer.row_weights.data()[start + lane % 32 * 2 + lane / 32] =
-            static_cast<uint8_t>(static_cast<int>(spec.weights_i8[from]) + 128);
+        const size_t vector = static_cast<size_t>(out / outputs);
+        const int32_t lane = out % outputs, half = outputs / 2;
+        const size_t place = static_cast<size_t>(lane % half * 2 + lane / half);
+        uint8_t* to = layer.row_weights.data() + (layer.linear ? row * vectors + vector : vector * rows + row) * 64;
+        if (layer.kind == Kind::i8) {
+            to[place] = static_cast<uint8_t>(static_cast<int>(spec.weights_i8[from]) + 128);
+        } else {
+            const long whole = std::lrint(spec.weights_f32[from] / unit[static_cast<size_t>(out)]);
+            const uint16_t raised = static_cast<uint16_t>(whole + 32768);
+            std::memcpy(to + 2 * place, &raised, 2);
+        }
     });
 }
 
@@ -264,7 +272,7 @@ Layer make(const LayerSpec& spec, size_t index, int T, bool analog, bool last, c
     g.out_cols = g.cols - g.kw + 1;
     const std::vector<double> unit = layer.kind == Kind::i16 ? units(spec, T) : std::vector<double>();
     pack(spec, layer, unit);
-    pack_rows(spec, layer);
+    pack_rows(spec, layer, unit);
     if (layer.integer()) {
         const std::vector<int32_t> theta = layer.kind == Kind::i16 ? whole_thetas(spec, unit, T) : spec.theta_i32;
         layer.theta_i32 = spread(theta, T, spec.outputs, g.stride, std::numeric_limits<int32_t>::max());

@@ -1,10 +1,11 @@
-// int8 layers with few spikes: each spike adds its own row of bytes. For kernels.cpp only.
+// Layers with few spikes: each spike adds its own row of weights. For kernels.cpp only.
 //
-// Products of four inputs at a time (lanes.hpp) waste what spikes do not fill. Here a row holds w + 128 as bytes, and
-// is added to sums of 16 bits without being widened: as words the bytes 2i and 2i + 1 are low + 256 high, so
+// Products of 2 or 4 inputs at a time (lanes.hpp) waste what spikes do not fill. Here a row holds int8 or int16 weights
+// raised to be positive, and is added to sums of twice the width without being widened: two neighbours are
+// low + 256 high (for bytes), so
 //     all += row;  high += row >> 8;  and in the end  low = all - 256 high,
-// which is right modulo 2^16 for up to 256 rows. The low bytes of a vector are its first 32 output channels, the high
-// ones the others. A count of 2 is two spikes.
+// which is right modulo 2^16 for up to 256 rows. The low ones of a vector are the first half of its output channels,
+// the high ones the second. A count of 2 is two spikes.
 #pragma once
 #include "lanes.hpp"
 
@@ -13,54 +14,81 @@ namespace {
 
 typedef uint16_t u16v __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint16_t u16h __attribute__((vector_size(32), aligned(4), may_alias));
+typedef uint32_t u32v __attribute__((vector_size(64), aligned(4), may_alias));
 
-constexpr int32_t kMostRows = 256;
+struct ByteRows {
+    static constexpr int outputs = row_outputs(Kind::i8), width = 8;
+    static constexpr int32_t raise = 128, most = 256;
+    typedef u16v Vector __attribute__((aligned(4), may_alias));
 
-// acc (+)= 32 sums less what the rows were raised by, as far as there are lanes.
-inline void put(u16v sums, int32_t raised, int32_t* acc, int lanes, bool set) {
-    union {
-        u16v whole;
-        u16h half[2];
-    } both;
-    both.whole = sums;
-    FS_UNROLL
-    for (int h = 0; h < 2; ++h) {
-        if (h * kLanes >= lanes) return;
-        const i32v wide = __builtin_convertvector(both.half[h], i32v) - raised;
-        i32v* to = reinterpret_cast<i32v*>(acc + h * kLanes);
+    // acc (+)= 32 sums less what the rows were raised by, as far as there are lanes.
+    static inline void put(u16v sums, int32_t raised, int32_t* acc, int lanes, bool set) {
+        union {
+            u16v whole;
+            u16h half[2];
+        } both;
+        both.whole = sums;
+        FS_UNROLL
+        for (int h = 0; h < 2; ++h) {
+            if (h * kLanes >= lanes) return;
+            const i32v wide = __builtin_convertvector(both.half[h], i32v) - raised;
+            i32v* to = reinterpret_cast<i32v*>(acc + h * kLanes);
+            *to = set ? wide : *to + wide;
+        }
+    }
+};
+
+struct WordRows {
+    static constexpr int outputs = row_outputs(Kind::i16), width = 16;
+    static constexpr int32_t raise = 32768, most = 32768;
+    typedef u32v Vector __attribute__((aligned(4), may_alias));
+
+    static inline void put(u32v sums, int32_t raised, int32_t* acc, int lanes, bool set) {
+        if (lanes <= 0) return;
+        const i32v wide = (i32v)(sums - static_cast<uint32_t>(raised));
+        i32v* to = reinterpret_cast<i32v*>(acc);
         *to = set ? wide : *to + wide;
     }
+};
+
+template <class R>
+inline void finish(typename R::Vector all, typename R::Vector high, int32_t count, int32_t* acc, int lanes, bool set) {
+    R::put(all - (high << R::width), R::raise * count, acc, lanes, set);
+    R::put(high, R::raise * count, acc + R::outputs / 2, lanes - R::outputs / 2, set);
 }
 
-// The spikes [from, to) into one position of 64 output channels; `weights` is where the row of offset 0 would be.
+// The spikes [from, to) into one position and one vector; `weights` is where the row of offset 0 would be.
+template <class R>
 inline void add_rows(const uint8_t* weights, const int32_t* offset, int32_t from, int32_t to, int32_t* acc, int lanes,
                      bool set) {
+    using Vector = typename R::Vector;
+    const auto row = [&](int32_t at) {
+        return *reinterpret_cast<const Vector*>(weights + static_cast<ptrdiff_t>(at) * 64);
+    };
     do {
-        const int32_t count = to - from > kMostRows ? kMostRows : to - from;
+        const int32_t count = to - from > R::most ? R::most : to - from;
         const int32_t *at = offset + from, *end = at + count;
-        u16v all = {}, high = {}, other_all = {}, other_high = {};
+        Vector all = {}, high = {}, other_all = {}, other_high = {};
         for (; at + 2 <= end; at += 2) {
-            const u16v one = *reinterpret_cast<const u16v*>(weights + static_cast<ptrdiff_t>(at[0]) * 64);
-            const u16v two = *reinterpret_cast<const u16v*>(weights + static_cast<ptrdiff_t>(at[1]) * 64);
+            const Vector one = row(at[0]), two = row(at[1]);
             all += one;
-            high += one >> 8;
+            high += one >> R::width;
             other_all += two;
-            other_high += two >> 8;
+            other_high += two >> R::width;
         }
         if (at < end) {
-            const u16v one = *reinterpret_cast<const u16v*>(weights + static_cast<ptrdiff_t>(at[0]) * 64);
+            const Vector one = row(at[0]);
             all += one;
-            high += one >> 8;
+            high += one >> R::width;
         }
-        high += other_high;
-        put(all + other_all - (high << 8), 128 * count, acc, lanes, set);
-        put(high, 128 * count, acc + 32, lanes - 32, set);
+        finish<R>(all + other_all, high + other_high, count, acc, lanes, set);
         from += count;
         set = false;
     } while (from < to);
 }
 
 // Few enough weights at a time for the first-level cache: those of a kernel row, or of one tap.
+template <class R>
 void rows_conv(const Grid& g, const uint8_t* weights, int lanes, const Events& events, int32_t* acc, bool fresh, int y0,
                int y1) {
     const int width = static_cast<size_t>(g.kw) * g.channels * 64 > 28 * 1024 ? 1 : g.kw;
@@ -73,37 +101,39 @@ void rows_conv(const Grid& g, const uint8_t* weights, int lanes, const Events& e
                 for (int x = 0; x < g.out_cols; ++x, out += g.stride) {
                     if (start[x] == start[x + width] && !set) continue;
                     const ptrdiff_t shift = (static_cast<ptrdiff_t>(ky) * g.kw - x) * g.channels;
-                    add_rows(weights + shift * 64, events.offset, start[x], start[x + width], out, lanes, set);
+                    add_rows<R>(weights + shift * 64, events.offset, start[x], start[x + width], out, lanes, set);
                 }
             }
         }
 }
 
 // Four rows at a time, each a long piece of memory, with those of the next four on their way.
+template <class R>
 void rows_linear(const Grid& g, const uint8_t* weights, int lanes, const Events& events, int32_t* acc, bool fresh, int,
                  int) {
-    const int vectors = (lanes + 63) / 64;
-    const ptrdiff_t pitch = (g.stride + 63) / 64 * 64;
+    using Vector = typename R::Vector;
+    const int vectors = (lanes + R::outputs - 1) / R::outputs;
+    const ptrdiff_t pitch = (g.stride + R::outputs - 1) / R::outputs * 64;
     const int32_t* offset = events.offset;
     const int32_t to = events.start[g.cols];
     const auto row = [&](int32_t e) { return weights + offset[e < to ? e : to - 1] * pitch; };
     int32_t from = 0;
     do {
-        const int32_t count = to - from > kMostRows ? kMostRows : to - from, end = from + count;
-        u16v all[kLinearRows / 64], high[kLinearRows / 64];
-        for (int v = 0; v < vectors; ++v) all[v] = high[v] = u16v{};
+        const int32_t count = to - from > R::most ? R::most : to - from, end = from + count;
+        Vector all[kLinearRows / R::outputs], high[kLinearRows / R::outputs];
+        for (int v = 0; v < vectors; ++v) all[v] = high[v] = Vector{};
         int32_t e = from;
         for (; e + 4 <= end; e += 4) {
             const uint8_t* now[4] = {row(e), row(e + 1), row(e + 2), row(e + 3)};
             const uint8_t* next[4] = {row(e + 4), row(e + 5), row(e + 6), row(e + 7)};
             for (int v = 0; v < vectors; ++v) {
-                u16v sum = all[v], above = high[v];
+                Vector sum = all[v], above = high[v];
                 FS_UNROLL
                 for (int j = 0; j < 4; ++j) {
                     __builtin_prefetch(next[j] + 64 * v);
-                    const u16v bytes = *reinterpret_cast<const u16v*>(now[j] + 64 * v);
-                    sum += bytes;
-                    above += bytes >> 8;
+                    const Vector found = *reinterpret_cast<const Vector*>(now[j] + 64 * v);
+                    sum += found;
+                    above += found >> R::width;
                 }
                 all[v] = sum;
                 high[v] = above;
@@ -111,14 +141,12 @@ void rows_linear(const Grid& g, const uint8_t* weights, int lanes, const Events&
         }
         for (; e < end; ++e)
             for (int v = 0; v < vectors; ++v) {
-                const u16v bytes = *reinterpret_cast<const u16v*>(row(e) + 64 * v);
-                all[v] += bytes;
-                high[v] += bytes >> 8;
+                const Vector found = *reinterpret_cast<const Vector*>(row(e) + 64 * v);
+                all[v] += found;
+                high[v] += found >> R::width;
             }
-        for (int v = 0; v < vectors; ++v) {
-            put(all[v] - (high[v] << 8), 128 * count, acc + 64 * v, lanes - 64 * v, fresh);
-            put(high[v], 128 * count, acc + 64 * v + 32, lanes - 64 * v - 32, fresh);
-        }
+        for (int v = 0; v < vectors; ++v)
+            finish<R>(all[v], high[v], count, acc + R::outputs * v, lanes - R::outputs * v, fresh);
         from = end;
         fresh = false;
     } while (from < to);

@@ -167,9 +167,9 @@ void Run::integrate_counts(size_t index, bool fresh) {
         state.mass.clear();
         return;
     }
-    if (state.arrived <= layer.most_rows) return integrate_rows(index, fresh);
     if (layer.kind == Kind::i16)
         model_.kernels->tally(g, counts, fresh, state.total.data(), state.cells.data(), state.mass.data());
+    if (state.arrived <= layer.most_rows) return integrate_rows(index, fresh);
     const double inputs = static_cast<double>(g.rows) * g.cols * g.inputs;
     const double taps = static_cast<double>(g.kh) * g.kw * layer.outputs;
     uint32_t* acc = state.acc.data();
@@ -193,8 +193,8 @@ void Run::integrate_rows(size_t index, bool fresh) {
     const Layer& layer = model_.layers[index];
     const Grid& g = layer.grid;
     State& state = states_[index];
-    const RowSums& rows = model_.kernels->rows;
-    const int32_t n = rows.list(g, state.counts.data(), state.offset.data(), state.start.data());
+    const RowSums& rows = layer.kind == Kind::i8 ? model_.kernels->rows_i8 : model_.kernels->rows_i16;
+    const int32_t n = model_.kernels->list_rows(g, state.counts.data(), state.offset.data(), state.start.data());
     const Events events{state.offset.data(), nullptr, state.start.data()};
     const auto add = layer.linear ? rows.linear : rows.conv;
     int32_t* acc = state.acc.as<int32_t>();

@@ -39,12 +39,12 @@ def test_rounds_give_the_answers_of_the_reference(case: dict, ties: str) -> None
         assert found.layers == expected.layers
 
 
-def test_samples_leave_whether_many_or_few_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_matter_who_leaves_when(monkeypatch: pytest.MonkeyPatch) -> None:
     net = slow()
     images = inputs(net, 60).double()
     expected = reference(net, images)
-    for share in (0.0, 1.0):
-        monkeypatch.setattr(batched, "LEAVE_AT", share)
+    for places in (lambda left: left, lambda left: 60):
+        monkeypatch.setattr(batched, "places_for", places)
         assert torch.equal(Batched(net)(images).steps, expected.steps)
 
 
@@ -101,7 +101,7 @@ def test_nobody_runs_on_for_long_after_the_answer(monkeypatch: pytest.MonkeyPatc
     assert len(seen) > 2
     for t, samples in seen:
         left = int((steps > t).sum())
-        assert left <= samples <= max(left / (1 - batched.LEAVE_AT), left * 1.25, left + 8)
+        assert left <= samples <= max(1.25 * left, left + 8)
 
 
 def test_rounds_are_few_where_samples_are_and_sizes_always() -> None:

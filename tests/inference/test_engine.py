@@ -9,7 +9,7 @@ import torch
 
 from firstspike.data import load, missing
 from firstspike.errors import FirstspikeError
-from firstspike.inference import Engine, agreement, available, infer, native, plan, reference
+from firstspike.inference import Engine, agreement, available, infer, native, reference
 from firstspike.inference.audit import audit_all
 from firstspike.inference.plan import UnsupportedError
 from firstspike.models import pretrained
@@ -37,13 +37,10 @@ def test_float32_fires_as_the_reference_but_for_rounding(case: dict, isa: str) -
 
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_int8_fires_as_its_own_quantised_network(
-    case: dict, isa: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan, "SMALL", 0)
+def test_int8_fires_as_its_own_quantised_network(case: dict, isa: str) -> None:
     net = make(case)
     images = inputs(net)
-    engine = Engine(net, "int8", calibration=images, instruction_set=isa)
+    engine = Engine(net, "int8-all", calibration=images, instruction_set=isa)
     found = audit_all(engine, images)
     assert found.widest < ROUNDING, found
     assert found.differing <= 2, found  # in the first layer, which stays float32, or in leaky neurons
@@ -69,12 +66,9 @@ def test_answers_are_those_of_the_reference(case: dict, ties: str) -> None:
     torch.testing.assert_close(found.membrane, expected.membrane, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("weights", ["float32", "int8"])
+@pytest.mark.parametrize("weights", ["float32", "int8-all"])
 @pytest.mark.parametrize("case", CASES[:10], ids=str)
-def test_threads_and_batches_change_nothing(
-    case: dict, weights: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan, "SMALL", 0)
+def test_threads_and_batches_change_nothing(case: dict, weights: str) -> None:
     net = make(case)
     images = inputs(net, 9)
     axis = 1 if net.config.encoding == "frames" else 0
@@ -99,7 +93,7 @@ def test_threads_share_a_large_layer() -> None:
 
 
 @pytest.mark.parametrize("isa", SETS)
-@pytest.mark.parametrize("weights", ["float32", "int8"])
+@pytest.mark.parametrize("weights", ["float32", "int8", "int8-all"])
 def test_a_layer_beyond_the_caches_fires_as_the_reference(weights: str, isa: str) -> None:
     net = make({"architecture": "C64K3-C80K3-P2-FC2100-FC10", "input_shape": (2, 12, 12), "T": 4})
     images = inputs(net, 6)
@@ -204,9 +198,12 @@ def test_what_the_engine_cannot_do_is_said() -> None:
         Engine(net)
 
 
-def test_small_convolutions_stay_float32_in_an_int8_engine() -> None:
-    engine = Engine(make({"architecture": "C8K3-C8K3-C64K3-C64K3-FC10"}), "int8")
-    assert [layer["int8"] for layer in engine._plan.layers] == [False, False, False, True, True]
+@pytest.mark.parametrize(
+    ("weights", "expected"), [("int8", [False, False, True, True]), ("int8-all", [False, True, True, True])]
+)
+def test_which_layers_are_int8(weights: str, expected: list[bool]) -> None:
+    engine = Engine(make({"architecture": "C8K3-C8K3-FC20-FC10"}), weights)
+    assert [layer["int8"] for layer in engine._plan.layers] == expected
 
 
 def test_latency_coding_refuses_what_is_no_pixel() -> None:

@@ -8,7 +8,7 @@ from firstspike.functional import latency
 from firstspike.inference import Engine, Stream, available, infer, native
 from tests.inference.nets import CASES, inputs, make
 
-WAYS = ["reference", *(["float32", "int8"] if available() else [])]
+WAYS = ["reference", *(["float32", "int8", "int8-all"] if available() else [])]
 
 
 @pytest.fixture(params=WAYS)
