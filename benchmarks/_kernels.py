@@ -7,7 +7,6 @@ import torch
 from _gpu import captured, measure
 
 from firstspike.kernels import neuron_ops, pooled_ops, step_ops, weight
-from firstspike.kernels.step import take_samples
 
 FRAMES, BATCH = 7, 128
 CALLS = 5
@@ -40,7 +39,6 @@ def inference_rows(copy_tb_s: float) -> list[dict[str, Any]]:
         "amos_step pooled, 256 x 16 x 16, contiguous": {
             f"{p} + {n}": one_round(16, p, n, 2, True) for p, n in rounds
         },
-        "leaving, 256 x 32 x 32": {"half of the batch": leaving()},
     }
     return timed_rows(kernels, copy_tb_s)
 
@@ -69,24 +67,18 @@ def timed_rows(kernels: dict[str, Timed], copy_tb_s: float) -> list[dict[str, An
 def one_round(
     size: int, past: int, steps: int, pool: int, contiguous: bool
 ) -> tuple[Callable[[], object], int]:
-    """Some steps after `past` others: reads the currents of all of them, writes the new spikes, counts them."""
+    """Some steps after `past` others, whose samples come in another order: reads all currents, writes new spikes."""
     blocks = [
         torch.randn(n, BATCH, size, size, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
         for n in (*[1] * past, steps)
     ]
     counts = torch.zeros(steps, BATCH, dtype=torch.int32, device="cuda")
     bias = torch.zeros(256, device="cuda")
-    options = (past, steps, None, 1.0, None, bias, pool, contiguous, False, counts)
+    stay = torch.randperm(BATCH, device="cuda")
+    options = ([stay] * past, past, steps, None, 1.0, None, bias, pool, contiguous, False, counts)
     neurons = blocks[0][0].numel()
     moved = 2 * neurons * (past + steps) + 2 * neurons * steps // pool**2
     return lambda: step_ops.amos_step(blocks, *options), moved
-
-
-def leaving() -> tuple[Callable[[], object], int]:
-    """The currents of every second sample, copied."""
-    block = torch.randn(1, BATCH, 32, 32, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
-    stay = torch.arange(0, BATCH, 2, device="cuda")
-    return lambda: take_samples(block, stay), 2 * block.numel()
 
 
 def amos_steps(constant: bool) -> Timed:

@@ -23,6 +23,8 @@ class Past:
 
     currents: tuple[Tensor, ...]
     """Blocks `[n, B, C, ...]`, one after the other in time; one constant frame is there again and again."""
+    rows: tuple[Tensor, ...]
+    """For the first of the blocks, in which others have a place as well: which samples these are, int64 `[B]`."""
     threshold: float | Tensor
     """A number, or `[1 or steps, C]` for these steps at least."""
     tau: float | None
@@ -48,12 +50,25 @@ class Past:
         return (membranes - threshold >= 0).any(0)
 
     def keep(self, samples: Tensor) -> "Past":
-        """The state of some samples of the batch only (indices, or a boolean mask)."""
-        taken = {id(block): take_samples(block, samples) for block in self.currents}
-        return replace(self, currents=tuple(taken[id(block)] for block in self.currents))
+        """The state of some samples of the batch only (indices, or a boolean mask).
+
+        The currents stay where they are: a kernel reads those of these samples. A constant one is copied, for
+        it will be read at every step to come.
+        """
+        if self.constant:
+            return replace(self, currents=(take_samples(self.currents[0], samples),) * self.steps)
+        samples = samples.nonzero().flatten() if samples.dtype == torch.bool else samples.long().contiguous()
+        new = len(self.currents) - len(self.rows)
+        return replace(self, rows=(*[row[samples] for row in self.rows], *[samples] * new))
+
+    @property
+    def constant(self) -> bool:
+        """Whether one frame stands for all steps."""
+        return len(self.currents[0]) == 1 and all(block is self.currents[0] for block in self.currents)
 
     def _membranes(self) -> Tensor:
-        return charge(torch.cat(self.currents), self.tau, self.bias)
+        kept = [take_samples(block, row) for block, row in zip(self.currents, self.rows, strict=False)]
+        return charge(torch.cat([*kept, *self.currents[len(kept) :]]), self.tau, self.bias)
 
 
 class Steps(NamedTuple):
@@ -107,18 +122,19 @@ def amos_steps(
     repeated = steps // len(current)
     if isinstance(rows, Tensor) and len(rows) > 1:
         rows = rows[t - sum(map(len, before)) :]
-    past = Past((*before, *[current] * repeated), rows, tau, bias)
+    kept = state.rows if isinstance(state, Past) else ()
+    past = Past((*before, *[current] * repeated), kept, rows, tau, bias)
     return _fused(past, steps, wanted)
 
 
 def _fused(past: Past, steps: int, wanted: Wanted) -> Steps:
     """The last `steps` of the past, in the kernel."""
-    constant = len(past.currents[0]) == 1 and all(block is past.currents[0] for block in past.currents)
-    currents = past.currents[:1] if constant else past.currents
+    currents = past.currents[:1] if past.constant else past.currents
     per_step = isinstance(past.threshold, Tensor)
-    apart = wanted.pool > 1 and not _pools(currents[0], wanted)
+    apart = wanted.pool > 1 and not _pools(currents[-1], wanted)
     spikes, membrane = step_ops.amos_step(
         list(currents),
+        list(past.rows),
         past.steps - steps,
         steps,
         past.threshold if per_step else None,

@@ -14,6 +14,7 @@ from firstspike.kernels.pooled_ops import ELEMENTS, dense_windows, empty_pooled
 @torch.library.custom_op("firstspike::amos_step", mutates_args=("counts",))
 def amos_step(
     currents: Sequence[Tensor],
+    rows: Sequence[Tensor],
     past: int,
     steps: int,
     threshold: Tensor | None,
@@ -30,20 +31,22 @@ def amos_step(
     Args:
         currents: of all these steps, in blocks `[n, B, C, ...]` of dense frames, each laid out as the first.
             A single frame may stand for all of them.
+        rows: which of a block's samples these are, int64 `[B]`, for the first of the blocks; the others, and
+            the last in any case, have no other samples.
         threshold: `[1 or past + steps, C]`; None where the number `level` is meant.
         size, contiguous: average the spikes over windows of this side: see `pooled_ops.amos_pooled`.
         wants_membrane: whether membranes are wanted (empty if not); not with pooling.
         counts: int32 `[steps, B]`, to which the spikes of each sample are added. With pooling, windows must
             cover all neurons.
     """
-    spikes, membrane = _results(currents[0], steps, size, contiguous, wants_membrane)
+    spikes, membrane = _results(currents[-1], steps, size, contiguous, wants_membrane)
     if spikes.numel():
         kernels = triton_kernels("step_triton")
-        arguments = _neuron(currents, past + steps, threshold, level, tau, bias)
+        arguments = _neuron(currents, rows, past + steps, threshold, level, tau, bias)
         counted = {"counts": counts, "counts_step": 0 if counts is None else counts.stride(0)}
         with on_device_of(spikes):
             if size == 1:
-                walk, tiles = _walk(currents[0], past + steps)
+                walk, tiles = _walk(currents[-1], past + steps)
                 membranes = membrane if wants_membrane else None
                 kernels.forward[(tiles,)](
                     spikes=spikes,
@@ -55,7 +58,7 @@ def amos_step(
                     **arguments,
                 )
             else:
-                windows, tiles, kept_tiles = dense_windows(spikes[0], currents[0][0], ELEMENTS)
+                windows, tiles, kept_tiles = dense_windows(spikes[0], currents[-1][0], ELEMENTS)
                 kernels.pooled_forward[(tiles * kept_tiles,)](
                     pooled=spikes,
                     pooled_step=spikes.stride(0),
@@ -71,6 +74,7 @@ def amos_step(
 @amos_step.register_fake
 def _(
     currents: Sequence[Tensor],
+    rows: Sequence[Tensor],
     past: int,
     steps: int,
     threshold: Tensor | None,
@@ -82,7 +86,7 @@ def _(
     wants_membrane: bool,
     counts: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    return _results(currents[0], steps, size, contiguous, wants_membrane)
+    return _results(currents[-1], steps, size, contiguous, wants_membrane)
 
 
 def _results(
@@ -103,13 +107,15 @@ def _walk(current: Tensor, steps: int) -> tuple[dict[str, Any], int]:
     elements = 1024 if steps <= 8 and current.element_size() == 2 else 512
     blocks = tile(walk, elements)
     reduced_tiles, kept_tiles = blocks.counts(walk.reduced, walk.kept)
+    positions = current[0, 0, 0].numel()
     arguments = {
         "R": walk.reduced,
         "K": walk.kept,
         "r_stride": walk.reduced_stride,
         "k_stride": walk.kept_stride,
         "C": walk.channels,
-        "positions": current[0, 0, 0].numel(),
+        "positions": positions,
+        "sample_stride": positions * walk.channels,
         "kept_tiles": kept_tiles,
         "BY_ROW": channels_last,
         **blocks._asdict(),
@@ -119,6 +125,7 @@ def _walk(current: Tensor, steps: int) -> tuple[dict[str, Any], int]:
 
 def _neuron(
     currents: Sequence[Tensor],
+    rows: Sequence[Tensor],
     steps: int,
     threshold: Tensor | None,
     level: float,
@@ -127,8 +134,11 @@ def _neuron(
 ) -> dict[str, Any]:
     """The arguments that both kernels share."""
     frames = tuple(frame for block in currents for frame in block.unbind(0))
+    old = tuple(row for row, block in zip(rows, currents, strict=False) for _ in range(len(block)))
     return {
         "frames": frames,
+        "rows": old or None,
+        "OLD": len(old),
         "bias": bias,
         "thresholds": threshold,
         "level": level,

@@ -3,6 +3,7 @@
 A neuron's membrane, and whether it has fired, follow from its currents. These are 2 bytes a step in bfloat16,
 where a membrane is 4 bytes to read and 4 to write; so early steps, at which most samples answer, are cheapest
 when nothing but currents is kept. Each comes from a convolution of its own, hence a pointer for each of them.
+Samples that have left the batch since are stepped over: older frames are read at the `rows` of those who stay.
 
 Exactness: as in `neuron_triton`.
 """
@@ -20,18 +21,33 @@ from firstspike.kernels.pooled_triton import dense_offsets, firing_code
 
 
 @triton.jit
-def load_frames(frames, at, inside, T: tl.constexpr, CONSTANT: tl.constexpr):
+def shifts_of(rows, sample, known, sample_stride, axis: tl.constexpr, OLD: tl.constexpr):
+    """How much further each of the OLD first frames has a tile's samples, int64, to be added to its offsets."""
+    shifts = ()
+    for t in tl.static_range(OLD):
+        row = tl.load(rows[t] + sample, mask=known, other=0)
+        shifts = shifts + (tl.expand_dims((row - sample) * sample_stride, axis),)
+    return shifts
+
+
+@triton.jit
+def load_frames(frames, shifts, at, inside, T: tl.constexpr, OLD: tl.constexpr, CONSTANT: tl.constexpr):
     """The T values of each neuron of a tile, all loads issued at once; one stands for all when CONSTANT."""
-    values = (tl.load(frames[0] + at, mask=inside, other=0),)
-    for t in tl.static_range(1, T):
-        value = values[0] if CONSTANT else tl.load(frames[t] + at, mask=inside, other=0)
-        values = values + (value,)
+    values = ()
+    for t in tl.static_range(T):
+        if CONSTANT and t > 0:
+            values = values + (values[0],)
+        elif t < OLD:
+            values = values + (tl.load(frames[t] + (at + shifts[t]), mask=inside, other=0),)
+        else:
+            values = values + (tl.load(frames[t] + at, mask=inside, other=0),)
     return values
 
 
 @triton.jit
 def forward(
     frames,  # T of [plane], or one if CONSTANT
+    rows,  # OLD of [samples] int64, or None: which of a frame's samples these are; later frames have these alone
     spikes,  # [T - FIRST, plane]
     membranes,  # the same in float32, or None
     counts,  # [T - FIRST, samples] int32, added to, or None
@@ -48,9 +64,11 @@ def forward(
     k_stride,
     C,
     positions,
+    sample_stride,
     kept_tiles,
     T: tl.constexpr,
     FIRST: tl.constexpr,
+    OLD: tl.constexpr,
     CONSTANT: tl.constexpr,
     LEAKY: tl.constexpr,
     BY_ROW: tl.constexpr,
@@ -65,7 +83,11 @@ def forward(
     channel = kept % C
     shift = per_channel(bias, channel, kept, K)
 
-    values = load_frames(frames, at, inside, T, CONSTANT)
+    if BY_ROW:
+        shifts = shifts_of(rows, reduced // positions, reduced < R, sample_stride, 1, OLD)
+    else:
+        shifts = shifts_of(rows, kept // C, kept < K, sample_stride, 0, OLD)
+    values = load_frames(frames, shifts, at, inside, T, OLD, CONSTANT)
     membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
     fired = membrane > 0
     target = spikes + at
@@ -92,6 +114,7 @@ def forward(
 @triton.jit
 def pooled_forward(
     frames,  # T of [samples, C, H, W], any strides, or one if CONSTANT
+    rows,  # as in `forward`
     pooled,  # [T - FIRST, samples, C, H/N, W/N], dense rows
     counts,  # [T - FIRST, samples] int32, added to, or None
     bias,  # [C] or None
@@ -117,6 +140,7 @@ def pooled_forward(
     N: tl.constexpr,
     T: tl.constexpr,
     FIRST: tl.constexpr,
+    OLD: tl.constexpr,
     CONSTANT: tl.constexpr,
     LEAKY: tl.constexpr,
     BLOCK_R: tl.constexpr,
@@ -129,12 +153,13 @@ def pooled_forward(
     shift = per_channel(bias, kept, kept, K)
     corner = offsets(place, height, width, frames_b, N * frames_y, N * frames_x)
     corner += kept[None, :].to(tl.int64) * frames_c
+    shifts = shifts_of(rows, place // area, place < R, frames_b, 1, OLD)
 
     BITS: tl.constexpr = 3 if N == 2 else 4  # room for N * N
     codes = tl.zeros([BLOCK_R, BLOCK_K], tl.int32 if BITS * T <= 32 else tl.int64)
     for neuron in tl.static_range(N * N):
         at = corner + neuron // N * frames_y + neuron % N * frames_x
-        values = load_frames(frames, at, inside, T, CONSTANT)
+        values = load_frames(frames, shifts, at, inside, T, OLD, CONSTANT)
         levels = thresholds, level, threshold_step, kept, K
         codes += firing_code(values, shift, *levels, tau, T, False, LEAKY, BITS)
 

@@ -100,7 +100,7 @@ def test_operators_are_well_registered() -> None:
         torch.library.opcheck(pooled_ops.amos_pooled, (frames, *arguments, 2, True))
         torch.library.opcheck(pooled_ops.avg_pool, (frames, 2, False))
         blocks, counts = list(frames.detach().split([1, 2])), torch.zeros(2, 2, dtype=torch.int32)
-        options = (1, 2, threshold.detach(), 0.0, None, bias.detach())
+        options = ([torch.tensor([1, 0])], 1, 2, threshold.detach(), 0.0, None, bias.detach())
         torch.library.opcheck(step_ops.amos_step, (blocks, *options, 1, False, True, counts))
         torch.library.opcheck(step_ops.amos_step, (blocks, *options, 2, True, False, None))
 
