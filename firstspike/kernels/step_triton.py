@@ -44,7 +44,7 @@ def load_frames(frames, shifts, at, inside, T: tl.constexpr, OLD: tl.constexpr, 
     return values
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["counts_step"])  # a batch size: compiled once for all
 def forward(
     frames,  # T of [plane], or one if CONSTANT
     rows,  # OLD of [samples] int64, or None: which of a frame's samples these are; later frames have these alone
@@ -111,7 +111,7 @@ def forward(
         fired = fired | above
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["counts_step"])  # a batch size: compiled once for all
 def pooled_forward(
     frames,  # T of [samples, C, H, W], any strides, or one if CONSTANT
     rows,  # as in `forward`
