@@ -64,7 +64,9 @@ def count_operations(net: Network, dataset: Dataset) -> dict[str, int]:
             if net.config.encoding == "direct":
                 arriving = None
             else:
-                arriving = net._frames(frames[before.t][None] if frames is not None else None, before, 1)[0, 0]
+                arriving = net._frames(frames[before.t][None] if frames is not None else None, before, 1)[
+                    0, 0
+                ]
             for number, (name, layer) in enumerate(zip(net.names, net.layers, strict=True)):
                 if isinstance(layer, Spiking):
                     operations[name] += spent(layer, arriving)
