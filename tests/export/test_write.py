@@ -99,7 +99,10 @@ def test_a_model_without_measures_can_be_measured_for_its_card(tmp_path: Path) -
 
 def test_mistakes_are_refused(run: Run, tmp_path: Path) -> None:
     for source, sentence in (
-        ("nosuch", "no network of that name in the package, which has fashion-mnist-fc2, fashion-mnist-scnn5"),
+        (
+            "nosuch",
+            "no network of that name in the package, which has fashion-mnist-fc2, fashion-mnist-scnn5",
+        ),
         (tmp_path, "neither a run folder nor the folder of a saved model"),
     ):
         with pytest.raises(FirstspikeError, match=sentence):
