@@ -26,7 +26,7 @@ Call = Callable[[Tensor], Any]
 
 
 def engine(net: Network, weights: str, threads: int, calibration: Tensor) -> Call:
-    made = Engine(net, weights, calibration if weights == "int8" else None, threads)  # type: ignore[arg-type]
+    made = Engine(net, weights, None if weights == "float32" else calibration, threads)  # type: ignore[arg-type]
     return lambda images: made(images).label
 
 

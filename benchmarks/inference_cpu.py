@@ -39,6 +39,8 @@ from firstspike.nn import Conv2d, Spiking
 
 SETTINGS = ((1, 1), (1, 64), (2, 1), (2, 64))
 """Threads and batch."""
+LARGE = 100_000_000
+"""Products of a dense pass from which on a network is large: no batches of 64, and fewer images are audited."""
 WARM = 3
 """Calls at the start of each turn that are not counted."""
 
@@ -49,6 +51,7 @@ def contenders(net: Network, threads: int, calibration: Tensor, folder: Path) ->
     makers: dict[str, Any] = {
         "engine float32": partial(ways.engine, net, "float32", threads, calibration),
         "engine int8": partial(ways.engine, net, "int8", threads, calibration),
+        "engine int8-all": partial(ways.engine, net, "int8-all", threads, calibration),
         "PyTorch, early stop": partial(ways.Dense, net, True),
         "PyTorch, all steps": partial(ways.Dense, net, False),
         "SpikingJelly, all steps": partial(ways.spikingjelly, net),
@@ -131,7 +134,9 @@ def work(net: Network, images: Tensor) -> dict[str, float]:
     }
 
 
-def measure_network(name: str, net: Network, dataset: str | None, seconds: float) -> dict[str, Any]:
+def measure_network(
+    name: str, net: Network, dataset: str | None, seconds: float, most: int | None
+) -> dict[str, Any]:
     """All contenders on one network, in all settings."""
     print(f"\n{name}")
     if dataset is None:
@@ -139,22 +144,25 @@ def measure_network(name: str, net: Network, dataset: str | None, seconds: float
         facts: dict[str, Any] = {"images": "uniform noise, untrained weights: times only"}
     else:
         test = load(dataset, "test")
-        images, calibration = test.images.float() / 255, load(dataset, "train").images[:256].float() / 255
-        engine = Engine(net, "int8", calibration)
-        exact = audit_all(Engine(net), images[:1000])
-        agreed = agreement(engine(images), infer(net, images), test.labels)
+        images = test.images[:most].float() / 255
+        calibration = load(dataset, "train").images[:256].float() / 255
+        large = work(net, images[:1])["dense_products"] >= LARGE
+        exact = audit_all(Engine(net), images[: 20 if large else 1000], batch_size=5 if large else 250)
+        plain = infer(net, images, threads=2)
+        agreed = {
+            weights: agreement(Engine(net, weights, calibration, 2)(images), plain, test.labels[:most])
+            for weights in ("int8", "int8-all")
+        }
         facts = {
             "images": f"{test.name}, {test.split}",
             "float32": {"spike_times": exact.neurons, "differing": exact.differing, "widest": exact.widest},
-            "int8": agreed.as_dict(),
+            **{weights: found.as_dict() for weights, found in agreed.items()},
         }
     facts |= work(net, images[:1000])
     print(json.dumps(facts))
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for threads, batch in (
-            SETTINGS if dataset else SETTINGS[::2]
-        ):  # large networks only one image at a time
+        for threads, batch in SETTINGS[::2] if facts["dense_products"] >= LARGE else SETTINGS:
             torch.set_num_threads(threads)
             print(f"{threads} thread{'s' * (threads > 1)}, batch {batch}")
             calls = contenders(net, threads, calibration, Path(folder))
@@ -169,7 +177,7 @@ def ratios(rows: list[dict[str, Any]], key: str = "us") -> dict[str, float]:
     times = {row["name"]: row[key] for row in rows if (row["threads"], row["batch"]) == (1, 1)}
     found = {
         f"{ours} against {other}": round(time / times[ours], 2)
-        for ours in ("engine float32", "engine int8")
+        for ours in ("engine float32", "engine int8", "engine int8-all")
         for other, time in times.items()
         if not other.startswith("engine")
     }
@@ -210,6 +218,7 @@ def main() -> None:
     parser.add_argument("--model", action="append", default=[], help="NAME=FOLDER:DATASET, a trained network")
     parser.add_argument("--untrained", action="append", default=[], help="a zoo name for 3 x 32 x 32 images")
     parser.add_argument("--seconds", type=float, default=3.0, help="for each contender in each setting")
+    parser.add_argument("--most", type=int, help="test images at most, for classes and steps; all by default")
     parser.add_argument("--out", help="where to write the result (JSON)")
     arguments = parser.parse_args()
     torch.manual_seed(0)
@@ -219,16 +228,20 @@ def main() -> None:
     )
     found = [
         measure_network(
-            "SCNN5", pretrained("fashion-mnist-scnn5"), dataset or "fashion-mnist-sample", arguments.seconds
+            "SCNN5",
+            pretrained("fashion-mnist-scnn5"),
+            dataset or "fashion-mnist-sample",
+            arguments.seconds,
+            arguments.most,
         )
     ]
     for given in arguments.model:
         name, _, rest = given.partition("=")
         folder, _, data = rest.rpartition(":")
-        found.append(measure_network(name, load_model(folder), data, arguments.seconds))
+        found.append(measure_network(name, load_model(folder), data, arguments.seconds, arguments.most))
     for name in arguments.untrained:
         net = build(name, (3, 32, 32), T=4).eval()
-        found.append(measure_network(f"{name}, untrained", net, None, arguments.seconds))
+        found.append(measure_network(f"{name}, untrained", net, None, arguments.seconds, arguments.most))
     record = {
         "command": shlex.join(["python3", *sys.argv]),
         "commit": _commit(),
