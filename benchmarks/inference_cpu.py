@@ -40,7 +40,7 @@ from firstspike.nn import Conv2d, Spiking
 SETTINGS = ((1, 1), (1, 64), (2, 1), (2, 64))
 """Threads and batch."""
 LARGE = 100_000_000
-"""Products of a dense pass from which on a network is large: no batches of 64, and fewer images are audited."""
+"""Products of a dense pass from which on a network is large: no batches of 64, fewer images to calibrate and to audit."""
 WARM = 3
 """Calls at the start of each turn that are not counted."""
 
@@ -145,8 +145,8 @@ def measure_network(
     else:
         test = load(dataset, "test")
         images = test.images[:most].float() / 255
-        calibration = load(dataset, "train").images[:256].float() / 255
         large = work(net, images[:1])["dense_products"] >= LARGE
+        calibration = load(dataset, "train").images[: 64 if large else 256].float() / 255
         exact = audit_all(Engine(net), images[: 20 if large else 1000], batch_size=5 if large else 250)
         plain = infer(net, images, threads=2)
         agreed = {
