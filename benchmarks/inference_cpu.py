@@ -40,7 +40,7 @@ from firstspike.nn import Conv2d, Spiking
 SETTINGS = ((1, 1), (1, 64), (2, 1), (2, 64))
 """Threads and batch."""
 LARGE = 100_000_000
-"""Products of a dense pass from which on a network is large: no batches of 64, fewer images to calibrate and to audit."""
+"""Products of a dense pass from which on a network is large: no batches of 64, fewer images to calibrate, audit."""
 WARM = 3
 """Calls at the start of each turn that are not counted."""
 
