@@ -1,7 +1,7 @@
 // float32 networks with half the bytes: the sums are of int16 weights, and decide wherever they can.
 //
 // An int16 weight is at most half a unit off, so the sum of a neuron that has seen `mass` counts is at most mass / 2
-// off. Where that could matter (one neuron in some hundreds), the float32 sum is worked out from all counts so far,
+// off. Where that could matter (one neuron in two or three thousand), the float32 sum is worked out from all counts so far,
 // and decides. So the spikes are those of the float32 weights. For kernels.cpp only.
 #pragma once
 #include "fire.hpp"
