@@ -12,7 +12,7 @@ from firstspike.data import catalogue
 from firstspike.errors import FirstspikeError
 from firstspike.inference import Answer, Engine, available, infer
 from firstspike.inference.picture import Picture, read_picture
-from firstspike.inference.plan import UnsupportedError
+from firstspike.inference.plan import UnsupportedError, Weights
 from firstspike.models import Network
 
 
@@ -20,7 +20,7 @@ def classify(
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")],
     images: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGE")],
     ties: Literal["potential", "strict"] = "potential",
-    weights: Literal["float32", "int8"] = "float32",
+    weights: Weights = "float32",
     raster: Path | None = None,
     resize: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
 ) -> None:
@@ -32,7 +32,7 @@ def classify(
         model: A run folder, a model folder, or a network of the package (fashion-mnist-scnn5).
         images: Image files, or samples of a data set as DATASET:INDEX (fashion-mnist-sample:test:3).
         ties: Who answers when several classes fire first: the highest membrane, or the lowest index.
-        weights: Of the native engine: float32, or int8 with a scale per output channel.
+        weights: Of the native engine: float32, int8 in fully connected layers, or int8-all in convolutions too.
         raster: Draw the wave of first spikes of the first image to this file (PNG, PDF or SVG).
         resize: Cut and scale pictures to the size that the network takes.
     """
@@ -68,14 +68,14 @@ def classify(
         print("The native engine, which is much faster, is not built: pip install ./native")
 
 
-def find_runner(net: Network, weights: Literal["float32", "int8"]) -> Network | Engine:
+def find_runner(net: Network, weights: Weights) -> Network | Engine:
     """The engine where it can run this network, else the network itself."""
     if not available() and weights == "float32":
         return net.fuse()
     try:
         return Engine(net, weights)
     except UnsupportedError:
-        if weights == "int8":
+        if weights != "float32":
             raise
         return net.fuse()
 
