@@ -51,13 +51,25 @@ def turn(images: Tensor, rows: Tensor, degrees: float, is_events: bool) -> Tenso
 
     Pixels are blended from their neighbours; event counts are moved whole.
     """
-    height, width = images.shape[2:]
     angle = ((2 * rows[:, Column.ROTATE] - 1) * math.radians(degrees))[:, None, None]
+    y, x = from_centre(images)
+    source_x, source_y = angle.cos() * x + angle.sin() * y, angle.cos() * y - angle.sin() * x
+    return resample(images, source_x, source_y, "nearest" if is_events else "bilinear")
+
+
+def from_centre(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Where rows `[1, H, 1]` and columns `[1, 1, W]` lie, in pixels from the centre."""
+    height, width = images.shape[2:]
     y = (torch.arange(height, device=images.device) + 0.5 - height / 2)[None, :, None]
     x = (torch.arange(width, device=images.device) + 0.5 - width / 2)[None, None, :]
-    source_x, source_y = angle.cos() * x + angle.sin() * y, angle.cos() * y - angle.sin() * x
+    return y, x
+
+
+def resample(images: Tensor, source_x: Tensor, source_y: Tensor, mode: str = "bilinear") -> Tensor:
+    """Take each pixel of `[B, K, H, W]` from a place `[B, H, W]`, in pixels from the centre; outside is black."""
+    height, width = images.shape[2:]
     grid = torch.stack((source_x * (2 / width), source_y * (2 / height)), -1)
-    return F.grid_sample(images, grid, mode="nearest" if is_events else "bilinear", align_corners=False)
+    return F.grid_sample(images, grid, mode=mode, align_corners=False)
 
 
 def _offset(uniform: Tensor, reach: int) -> Tensor:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firstspike.data.augment import Column
-from firstspike.data.move import pick_integer
+from firstspike.data.move import from_centre, pick_integer, resample
 
 _GEOMETRY = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
 _BLENDS = ("brightness", "contrast", "colour", "sharpness")
@@ -37,15 +37,12 @@ def _warp(images: Tensor, chosen: dict[str, Tensor], signed: Tensor) -> Tensor:
     height, width = images.shape[2:]
     amount = {name: torch.where(chosen[name], signed, 0.0)[:, None, None] for name in _GEOMETRY}
     angle = amount["rotate"] * math.radians(135)
-    y = (torch.arange(height, device=images.device) + 0.5 - height / 2)[None, :, None]
-    x = (torch.arange(width, device=images.device) + 0.5 - width / 2)[None, None, :]
+    y, x = from_centre(images)
     source_x = angle.cos() * x + (angle.sin() + 0.99 * amount["shear_x"]) * y
     source_y = angle.cos() * y + (0.99 * amount["shear_y"] - angle.sin()) * x
     source_x = source_x + amount["translate_x"] * min(32, width)
     source_y = source_y + amount["translate_y"] * min(32, height)
-    grid = torch.stack((source_x * (2 / width), source_y * (2 / height)), -1)
-    warped = F.grid_sample(images, grid, mode="bilinear", align_corners=False)
-    return torch.where(_any(chosen, _GEOMETRY), warped, images)
+    return torch.where(_any(chosen, _GEOMETRY), resample(images, source_x, source_y), images)
 
 
 def _blend(images: Tensor, chosen: dict[str, Tensor], signed: Tensor) -> Tensor:
