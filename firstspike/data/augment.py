@@ -20,7 +20,8 @@ class Augment:
     crop: int = 0
     """Random crop: pad by this many black pixels on each side and cut the original size out anywhere."""
     flip: bool = False
-    """Mirror half of the images left to right. Mind that it changes the class of a gesture or of a digit."""
+    """Mirror half of the samples left to right. Labels follow where the set says how (DVS Gesture); mind that
+    digits become none."""
     cutout: int = 0
     """Side of a square, in pixels, blanked out at a random place (it may reach over the border)."""
     erase: float = 0.0
@@ -40,6 +41,9 @@ class Augment:
     """Largest rotation about the centre, in degrees, either way (of event frames the same for all steps)."""
     drop: float = 0.0
     """Largest share of the events dropped from a sample (event frames only)."""
+    roll: float = 0.0
+    """Largest share of a recording that goes from its beginning to its end, so that it begins elsewhere (event
+    frames only)."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -47,7 +51,7 @@ class Augment:
                 raise FirstspikeError(
                     f"augmentation {field.name} is {getattr(self, field.name)}; expected 0 (off) or more."
                 )
-        for name in ("erase", "scale", "drop"):
+        for name in ("erase", "scale", "drop", "roll"):
             if getattr(self, name) > 1 or (name == "scale" and self.scale == 1):
                 raise FirstspikeError(
                     f"augmentation {name} is {getattr(self, name)}; expected a share from 0 to 1."
@@ -73,6 +77,10 @@ class Augment:
             raise FirstspikeError(
                 f"{name} is made of images, which have no events to drop; use cutout or erase, not drop."
             )
+        if not is_events and self.roll:
+            raise FirstspikeError(
+                f"{name} is made of images, which have no beginning to move; leave roll out."
+            )
 
 
 # Which column of a sample's row of random numbers drives what. Every column is always drawn, so switching one
@@ -81,7 +89,7 @@ Column = IntEnum(
     "Column",
     "CROP_X CROP_Y FLIP CUTOUT_X CUTOUT_Y ERASE ERASE_AREA ERASE_ASPECT ERASE_X ERASE_Y "
     "TRIVIAL TRIVIAL_STRENGTH TRIVIAL_SIGN SHIFT_X SHIFT_Y SCALE DROP DROP_SEED "
-    "PARTNER MIX_KIND CUTMIX_X CUTMIX_Y MIXUP_SHARE CUTMIX_SHARE ROTATE",
+    "PARTNER MIX_KIND CUTMIX_X CUTMIX_Y MIXUP_SHARE CUTMIX_SHARE ROTATE ROLL",
     start=0,
 )
 
@@ -93,9 +101,9 @@ def draw_rows(augment: Augment, count: int, seed: int, epoch: int) -> Tensor:
     training device is, so that a run on another device, or on several, sees the same augmentations.
     """
     rows = np.random.default_rng([seed, epoch, 1]).random((count, Column.ROTATE), np.float32)
-    # Drawn apart, so that runs from before there was a rotation can be repeated.
-    turns = np.random.default_rng([seed, epoch, 3]).random((count, 1), np.float32)
-    rows = np.concatenate([rows, turns], 1)
+    # Drawn apart, so that runs from before there were these can be repeated.
+    later = [np.random.default_rng([seed, epoch, key]).random((count, 1), np.float32) for key in (3, 4)]
+    rows = np.concatenate([rows, *later], 1)
     for column, alpha in ((Column.MIXUP_SHARE, augment.mixup), (Column.CUTMIX_SHARE, augment.cutmix)):
         if alpha > 0:
             rows[:, column] = np.random.default_rng([seed, epoch, 2, column]).beta(alpha, alpha, count)

@@ -18,6 +18,8 @@ from firstspike.data.augment import Augment, Column, draw_order, draw_rows
 from firstspike.data.capture import Captured
 from firstspike.data.dataset import Dataset
 from firstspike.data.mix import mix, partners
+from firstspike.data.move import flipped
+from firstspike.data.roll import steps
 from firstspike.data.stream import prefetched
 from firstspike.errors import FirstspikeError
 
@@ -91,6 +93,9 @@ class Batches:
         self._captured: Captured | None = None
         self._images = dataset.images.to(self.device) if self.resident else dataset.images
         self._labels = dataset.labels.to(self.device)
+        self._mirrored: Tensor | None = None
+        if augment.flip and dataset.mirrored:
+            self._mirrored = torch.tensor(dataset.mirrored, device=self.device)
         # The buffers keep their addresses: a captured CUDA graph goes on reading them from epoch to epoch.
         with torch.inference_mode(False):  # or who evaluates first could never write to them again
             self._order = torch.arange(len(dataset), device=self.device)
@@ -173,7 +178,8 @@ class Batches:
 
     def _finish(self, positions: Tensor, raw: Tensor, other_raw: Tensor | None) -> Batch:
         """Augment, mix and arrange what was fetched."""
-        rows, labels = self._rows[positions], self._labels[self._order[positions]]
+        rows = self._rows[positions]
+        labels = self._labelled(positions, rows)
         images = self._augmented(raw, rows)
         if not self.augment.mixes:
             share = torch.ones_like(labels, dtype=torch.float32)
@@ -185,18 +191,26 @@ class Batches:
         else:
             other = self._augmented(other_raw, self._rows[partner])
         mixed, share = mix(images, other, rows, self.augment)
-        return Batch(self._arranged(mixed), labels, self._labels[self._order[partner]], share)
+        return Batch(self._arranged(mixed), labels, self._labelled(partner, self._rows[partner]), share)
+
+    def _labelled(self, positions: Tensor, rows: Tensor) -> Tensor:
+        """The labels `[B]` at `positions`, as the mirror leaves them."""
+        labels = self._labels[self._order[positions]]
+        if self._mirrored is None:
+            return labels
+        return torch.where(flipped(rows), self._mirrored[labels], labels)
 
     def _augmented(self, raw: Tensor, rows: Tensor) -> Tensor:
         """`[B, K, H, W]` float32: the steps of events lie beside their polarities, so that they move together."""
         raw = raw.to(self.device, non_blocking=True)
         if self.dataset.is_events:
-            raw = raw.flatten(1, 2)
+            raw = steps(raw, rows, self.dataset.parts, self.augment.roll).flatten(1, 2)
         return apply(raw, rows, self.augment, self.dataset.is_events)
 
     def _arranged(self, images: Tensor) -> Tensor:
         """In the shape and type that the network takes: event frames become time-major."""
         images = images.to(self.dtype)
         if self.dataset.is_events:
-            return images.view(len(images), *self.dataset.images.shape[1:]).transpose(0, 1).contiguous()
+            frames = images.view(len(images), self.dataset.steps, *self.dataset.input_shape)
+            return frames.transpose(0, 1).contiguous()
         return images

@@ -14,9 +14,9 @@ from firstspike.errors import FirstspikeError
 class Dataset:
     """Images or event frames with their labels, in memory or memory-mapped, as the publisher's integers.
 
-    `images` is uint8 `[N, C, H, W]`, or event counts (uint8 or int16) `[N, T, C, H, W]`. `labels` is int64
-    `[N]`. `split` is written for people and names the split, because two splits of one set share a name: it
-    stands beside every result, for example "test of the 1077/264 split, 64x64".
+    `images` is uint8 `[N, C, H, W]`, or event counts (uint8 or int16) `[N, T * parts, C, H, W]`. `labels` is
+    int64 `[N]`. `split` is written for people and names the split, because two splits of one set share a name:
+    it stands beside every result, for example "test of the 1077/264 split, 64x64".
     """
 
     name: str
@@ -24,6 +24,10 @@ class Dataset:
     images: Tensor
     labels: Tensor
     classes: tuple[str, ...]
+    parts: int = 1
+    """Stored frames that one time step sums up: with several, a recording can begin between two steps."""
+    mirrored: tuple[int, ...] = ()
+    """What each class is in a mirror; empty where none changes."""
 
     def __post_init__(self) -> None:
         where = f"{self.name} ({self.split})"
@@ -40,6 +44,10 @@ class Dataset:
             raise FirstspikeError(
                 f"{where}: {len(self.images)} images but labels of {self.labels.dtype} {tuple(self.labels.shape)}; "
                 "expected one int64 label for each image."
+            )
+        if self.parts < 1 or (self.is_events and self.images.shape[1] % self.parts):
+            raise FirstspikeError(
+                f"{where}: {self.images.shape[1]} frames cannot be summed {self.parts} at a time; expected a divisor."
             )
         if len(self.images) == 0:
             raise FirstspikeError(f"{where}: there is no image in it; expected at least one.")
@@ -62,6 +70,11 @@ class Dataset:
     def is_events(self) -> bool:
         """Whether a sample is a sequence of event frames `[T, C, H, W]` rather than one image."""
         return self.images.ndim == 5
+
+    @property
+    def steps(self) -> int:
+        """T of event frames; 1 for images."""
+        return self.images.shape[1] // self.parts if self.is_events else 1
 
     @property
     def input_shape(self) -> tuple[int, int, int]:

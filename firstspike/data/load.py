@@ -36,12 +36,14 @@ def load(
     integrate: Integrate = "duration",
     size: int | None = None,
     clip: int = 0,
+    parts: int = 1,
 ) -> Dataset:
     """One split of a data set: a name of the `catalogue`, a folder of images by class, or an `.npz` with x and y.
 
     Event sets are integrated to `T` frames, of equal duration or of equal event count; `T` means nothing to
     images. `size` sums the pixels of event frames to size x size, or cuts the pictures of a folder to it.
     `clip` cuts the counts of event frames to at most so many (1: whether there was an event); 0 leaves them.
+    `parts` stores that many frames for each of the T steps, for `Batches` to sum up (`Augment.roll` needs them).
     `root` is where the named sets lie (`data_root()` by default).
     """
     if split not in ("train", "test"):
@@ -52,9 +54,15 @@ def load(
         raise FirstspikeError(f"T is {T}; expected 1 or more.")
     if clip < 0:
         raise FirstspikeError(f"clip is {clip}; expected the largest event count to keep, or 0 for all.")
+    if parts < 1 or (parts > 1 and clip):
+        raise FirstspikeError(
+            f"parts is {parts} and clip {clip}; expected parts of 1 or more, and 1 where counts are cut."
+        )
     root = data_root() if root is None else Path(root)
-    dataset = _load(name_or_path, split, root, T, integrate, size)
-    return clipped(dataset, clip) if clip and dataset.is_events else dataset
+    dataset = _load(name_or_path, split, root, T and T * parts, integrate, size)
+    if not dataset.is_events:
+        return dataset
+    return clipped(dataset, clip) if clip else replace(dataset, parts=parts)
 
 
 def clipped(dataset: Dataset, most: int) -> Dataset:
@@ -122,4 +130,4 @@ def _gestures(
         )
     frames, labels, description = load_gestures(folder, split, len(named.classes), T, integrate, size)
     pixels, targets = torch.from_numpy(frames), torch.from_numpy(labels.astype(np.int64))
-    return Dataset(named.name, description, pixels, targets, named.classes)
+    return Dataset(named.name, description, pixels, targets, named.classes, mirrored=named.mirrored)

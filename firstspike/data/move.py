@@ -33,8 +33,13 @@ def sources(rows: Tensor, augment: Augment, height: int, width: int) -> tuple[Te
             ys = ys + _offset(rows[:, column_y], reach)
             xs = xs + _offset(rows[:, column_x], reach)
     if augment.flip:
-        xs = torch.where(rows[:, Column.FLIP, None] < 0.5, width - 1 - xs, xs)
+        xs = torch.where(flipped(rows)[:, None], width - 1 - xs, xs)
     return ys, xs
+
+
+def flipped(rows: Tensor) -> Tensor:
+    """Which samples `[B]` a flip mirrors."""
+    return rows[:, Column.FLIP] < 0.5
 
 
 def move(raw: Tensor, ys: Tensor, xs: Tensor) -> Tensor:

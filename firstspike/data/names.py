@@ -24,6 +24,8 @@ class Named:
     licence: str
     home: str
     """The publisher's page."""
+    mirrored: tuple[int, ...] = ()
+    """What each class is in a mirror, where some become others."""
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -100,6 +102,8 @@ catalogue: dict[str, Named] = {
             _GESTURES,
             "CC BY 4.0",
             "https://research.ibm.com/interactive/dvsgesture/",
+            # Right and left change places, and so do clockwise and counter-clockwise.
+            mirrored=(0, 2, 1, 6, 5, 4, 3, 7, 8, 9, 10),
         ),
         Named(
             "fashion-mnist-sample",

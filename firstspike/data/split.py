@@ -29,9 +29,11 @@ def balanced_split(labels: Tensor, count: int, seed: int) -> tuple[Tensor, Tenso
     return torch.from_numpy(np.flatnonzero(~held)), torch.from_numpy(np.flatnonzero(held))
 
 
-def hold_out(dataset: Dataset, count_or_fraction: int | float, seed: int) -> tuple[Dataset, Dataset]:
-    """`(train, validation)`, class-balanced and fixed by `seed`: an int is a number of samples, a float a
-    share of all."""
+def hold_out(dataset: Dataset, count_or_fraction: int | float, seed: int | None) -> tuple[Dataset, Dataset]:
+    """`(train, validation)`: an int is a number of samples, a float a share of all.
+
+    Class-balanced and fixed by `seed`; with None, the last samples as they are stored.
+    """
     given = count_or_fraction
     count = round(given * len(dataset)) if isinstance(given, float) else given
     if not 0 < count < len(dataset):
@@ -39,11 +41,15 @@ def hold_out(dataset: Dataset, count_or_fraction: int | float, seed: int) -> tup
             f"{given} of {len(dataset)} samples cannot be held out of {dataset.name}; expected a number from 1 to "
             f"{len(dataset) - 1}, or a share between 0 and 1."
         )
-    kept, held = balanced_split(dataset.labels, count, seed)
+    if seed is None:
+        index = torch.arange(len(dataset))
+        kept, held, which = index[:-count], index[-count:], "from its end"
+    else:
+        (kept, held), which = balanced_split(dataset.labels, count, seed), f"by seed {seed}"
     origin = dataset.split.split(",")[0]
     return (
-        dataset.subset(kept, f"{dataset.split}, less {count:,} held out by seed {seed}"),
-        dataset.subset(held, f"validation, {count:,} held out of {origin} by seed {seed}"),
+        dataset.subset(kept, f"{dataset.split}, less {count:,} held out {which}"),
+        dataset.subset(held, f"validation, {count:,} held out of {origin} {which}"),
     )
 
 

@@ -77,7 +77,8 @@ class Loss:
     label_smoothing: float = 0.0
     """Share of the target spread over all classes (mse and the cross-entropies)."""
     distil: float = 0.0
-    """Cross-entropy between the mean membrane and the teacher's softened answer."""
+    """Divergence of the softened answer from the teacher's, at every step; a spiking network's answer is its
+    membrane times the sharpness."""
     distil_temperature: float = 4.0
     """What both are divided by there."""
 
@@ -118,7 +119,9 @@ def spiking_loss(
         overdrive = loss.sharpness * (membrane - threshold)[loss.first_step :]
         total = total + loss.threshold * mixed_threshold_loss(overdrive, batch)
     if loss.distil and teacher is not None:
-        total = total + loss.distil * distillation(mean_membrane(membrane), teacher, loss.distil_temperature)
+        answers = (loss.sharpness * membrane).flatten(0, 1)
+        wanted = teacher.repeat(len(membrane), 1)
+        total = total + loss.distil * distillation(answers, wanted, loss.distil_temperature)
     return total
 
 

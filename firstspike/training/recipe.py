@@ -25,6 +25,8 @@ class DataConfig:
     """Share (below 1) or number of training samples held out, class-balanced, to choose settings by."""
     validation_seed: int = 0
     """Which samples are held out; apart from the run's seed, so that seeds share their validation set."""
+    validation_last: bool = False
+    """Hold out the last samples as they are stored, rather than some of all: in DVS Gesture, whole people."""
     standardise: bool = True
     """Bring each input channel to mean 0 and deviation 1 (images under direct encoding)."""
     integrate: Literal["duration", "count"] = "duration"

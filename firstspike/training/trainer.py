@@ -17,6 +17,9 @@ from firstspike.training.loss import logits_loss, rate_loss, spiking_loss
 from firstspike.training.optimizer import MovingAverage, make_optimizers, set_rate
 from firstspike.training.recipe import Recipe
 
+ROLLED_PARTS = 4
+"""Frames stored for each time step where recordings are to begin anywhere (`Augment.roll`)."""
+
 
 class Trainer:
     """A network being trained by a recipe: data, network, optimisers, moving average and position.
@@ -42,7 +45,7 @@ class Trainer:
         self.wrapped = place.wrap(self.model)
         self.optimizers = make_optimizers(self.model, recipe.optimizer)
         self.average = MovingAverage(self.model, recipe.optimizer.ema) if recipe.optimizer.ema else None
-        self.teacher = load_teacher(recipe, place)
+        self.teacher = load_teacher(recipe, place, self.compute_dtype)
         self.batches = Batches(
             self.train_set,
             recipe.batch_size,
@@ -121,7 +124,7 @@ class Trainer:
         if self.teacher is not None:
             with torch.no_grad():
                 answer = self.teacher(self.to_format(batch.images))
-                teacher = mean_membrane(answer.membrane) if isinstance(answer, Output) else answer
+                teacher = as_logits(answer, recipe.loss.sharpness)
         if isinstance(output, Output):
             threshold = self.output_threshold(output)
             return spiking_loss(output, batch, recipe.loss, recipe.decoder, threshold, teacher)
@@ -222,11 +225,12 @@ class Meter:
 def training_sets(recipe: Recipe) -> tuple[Dataset, Dataset | None]:
     """The training set, and what the recipe holds out of it."""
     T = recipe.T if recipe.encoding == "frames" else None
-    whole = load(recipe.data.name, "train", T=T, integrate=recipe.data.integrate, clip=recipe.data.clip)
-    held = recipe.data.validation
-    if not held:
+    data, parts = recipe.data, ROLLED_PARTS if recipe.augment.roll else 1
+    whole = load(data.name, "train", T=T, integrate=data.integrate, clip=data.clip, parts=parts)
+    if not data.validation:
         return whole, None
-    return hold_out(whole, held if held < 1 else int(held), recipe.data.validation_seed)
+    held = data.validation if data.validation < 1 else int(data.validation)
+    return hold_out(whole, held, None if data.validation_last else data.validation_seed)
 
 
 def test_set(recipe: Recipe) -> Dataset:
@@ -244,9 +248,17 @@ def make_model(recipe: Recipe, train_set: Dataset) -> nn.Module:
     return as_unit(net, recipe.network.unit)
 
 
-def load_teacher(recipe: Recipe, place: Place) -> nn.Module | None:
+def load_teacher(recipe: Recipe, place: Place, compute_dtype: torch.dtype | None) -> nn.Module | None:
     """The network to distil from, where the recipe does."""
     if not recipe.loss.distil:
         return None
     teacher = find_model(str(recipe.network.teacher)).model.to(place.device)
+    for module in teacher.modules():
+        if isinstance(module, Network):
+            module.compute_dtype = compute_dtype
     return teacher.eval().requires_grad_(False)
+
+
+def as_logits(answer: Output | Tensor, sharpness: float) -> Tensor:
+    """A teacher's answer `[B, C]`; a membrane counts as sharply as in the threshold loss."""
+    return sharpness * mean_membrane(answer.membrane) if isinstance(answer, Output) else answer

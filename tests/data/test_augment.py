@@ -1,6 +1,7 @@
 """What each augmentation does to a batch."""
 
 import dataclasses
+import re
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from firstspike.data.apply import apply
 from firstspike.data.augment import Column, draw_rows
 from firstspike.data.mix import mix
 from firstspike.data.move import turn
+from firstspike.data.names import named
+from firstspike.data.roll import steps
 from firstspike.data.thin import hashed_uniform
 from firstspike.data.trivial import OPERATIONS, trivial
 from firstspike.errors import FirstspikeError
@@ -216,3 +219,42 @@ def test_impossible_strengths_are_refused(wrong) -> None:
 def test_events_have_no_colour(gestures: Dataset) -> None:
     with pytest.raises(FirstspikeError, match="no colour"):
         Batches(gestures, 8, seed=0, augment=Augment(trivial=True))
+
+
+def test_a_rolled_recording_begins_elsewhere_and_keeps_its_events() -> None:
+    stored = torch.arange(1, 9, dtype=torch.uint8).view(1, 8, 1, 1, 1).repeat(3, 1, 2, 4, 4)
+    drawn = rows(count=3)
+    drawn[:, Column.ROLL] = torch.tensor([0.0, 0.5, 0.9999])
+    summed = steps(stored, drawn, parts=2, roll=0.5)[:, :, 0, 0, 0]
+    assert summed.tolist() == [[3, 7, 11, 15], [7, 11, 15, 3], [9, 13, 9, 5]]
+    assert steps(stored, drawn, parts=2, roll=0.0)[:, :, 0, 0, 0].tolist() == [[3, 7, 11, 15]] * 3
+
+
+def test_a_mirrored_gesture_gets_the_label_that_it_then_has(gestures: Dataset) -> None:
+    mirrored = dataclasses.replace(gestures, mirrored=(1, 0, 2))
+    plain = next(Batches(gestures, 32, seed=0, augment=Augment(flip=True)).epoch(0))
+    swapped = next(Batches(mirrored, 32, seed=0, augment=Augment(flip=True)).epoch(0))
+    assert plain.images.equal(swapped.images)
+    turned = torch.tensor(
+        [not (image == gestures.images).flatten(1).all(1).any() for image in plain.images.transpose(0, 1)]
+    )
+    assert 0 < turned.sum() < 32
+    wanted = torch.where(turned, torch.tensor([1, 0, 2])[plain.labels], plain.labels)
+    assert swapped.labels.equal(wanted)
+    assert swapped.other_labels.equal(wanted)
+
+
+def test_the_mirror_of_dvs_gesture_swaps_sides_and_directions() -> None:
+    entry = named("dvs-gesture")
+    words = {
+        "right": "left",
+        "left": "right",
+        "counter_clockwise": "clockwise",
+        "clockwise": "counter_clockwise",
+    }
+    for label, other in enumerate(entry.mirrored):
+        assert entry.mirrored[other] == label
+        swapped = re.sub(
+            "right|left|counter_clockwise|clockwise", lambda found: words[found[0]], entry.classes[label]
+        )
+        assert entry.classes[other] == swapped

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from firstspike.data import catalogue, data_root, load
+from firstspike.data import Batches, catalogue, data_root, load
 from firstspike.errors import FirstspikeError
 
 
@@ -41,7 +41,29 @@ def test_event_counts_are_clipped_and_pictures_are_not(tmp_path: Path) -> None:
     assert pictures.images.max() == 255
 
 
-@pytest.mark.parametrize("wrong", [{"split": "validation"}, {"integrate": "frames"}, {"T": 0}, {"clip": -1}])
+def test_parts_of_a_step_sum_up_to_it(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).integers(0, 9, (6, 30, 2, 8, 8)).astype(np.uint8)
+    np.savez(tmp_path / "events.npz", x=x, y=np.zeros(6, np.uint8))
+    for integrate in ("duration", "count"):
+        whole = load(tmp_path / "events.npz", T=4, integrate=integrate)
+        fine = load(tmp_path / "events.npz", T=4, integrate=integrate, parts=3)
+        assert fine.images.shape[1] == 12
+        assert fine.steps == whole.steps == 4
+        sums, expected = (next(Batches(each, 4, seed=0).epoch(0)) for each in (fine, whole))
+        assert sums.images.equal(expected.images)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"split": "validation"},
+        {"integrate": "frames"},
+        {"T": 0},
+        {"clip": -1},
+        {"parts": 0},
+        {"parts": 2, "clip": 1},
+    ],
+)
 def test_wrong_options_are_refused(wrong) -> None:
     with pytest.raises(FirstspikeError, match="expected"):
         load("fashion-mnist-sample", **wrong)

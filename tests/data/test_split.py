@@ -64,3 +64,10 @@ def test_a_data_set_refuses_what_does_not_fit_together() -> None:
     ):
         with pytest.raises(FirstspikeError, match=r"^mine \(test\): .* expected"):
             Dataset("mine", "test", *wrong, ("a", "b"))
+
+
+def test_the_last_samples_can_be_held_out_as_they_are_stored(pictures: Dataset) -> None:
+    train, validation = hold_out(pictures, 20, seed=None)
+    assert validation.images.equal(pictures.images[-20:])
+    assert train.labels.equal(pictures.labels[:-20])
+    assert validation.split == "validation, 20 held out of train from its end"

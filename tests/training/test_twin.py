@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from firstspike.errors import FirstspikeError
-from firstspike.functional.decoding import mean_membrane
 from firstspike.models import Twin, load, load_either
 from firstspike.nn import Neuron, Normalisation
 from firstspike.training import Options, Recipe, Run, fit
 from firstspike.training.loss import Loss, distillation
 from firstspike.training.optimizer import OptimizerConfig
 from firstspike.training.recipe import NetConfig
+from firstspike.training.trainer import as_logits
 from tests.training.small import recipe, train, trainer
 
 OPTIONS = Options(device="cpu", tensorboard=False)
@@ -87,7 +87,7 @@ def test_distillation_brings_a_student_to_its_teacher(teacher: str, unit: Any, r
     def distance() -> float:
         with torch.no_grad():
             answers = [one.model(images), one.teacher(images)]  # type: ignore[misc]
-            logits = [a if isinstance(a, torch.Tensor) else mean_membrane(a.membrane) for a in answers]
+            logits = [as_logits(answer, sharpness=2.0) for answer in answers]
         return float(distillation(*logits, 4.0))
 
     before = distance()
