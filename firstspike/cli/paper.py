@@ -10,9 +10,10 @@ from tyro.extras import SubcommandApp
 
 from firstspike.cli.show import STOPPED_STATUS, tell
 from firstspike.errors import FirstspikeError
-from firstspike.paper import ENTRIES, Settings, train_all
+from firstspike.paper import ENTRIES, Settings, keep_all, train_all
 from firstspike.paper import make as make_entry
 from firstspike.paper.entry import Entry
+from firstspike.paper.make import Only
 from firstspike.paper.report import write_results
 from firstspike.training import Options
 from firstspike.training.run import command
@@ -38,7 +39,9 @@ def make(
     out: Path = Settings.out,
     runs: Path = Settings.cache,
     library: Path = Settings.library,
-    seeds: int = Settings.seeds,
+    kept: Path = Settings.kept,
+    seeds: int | None = None,
+    only: Only | None = None,
     jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1,
     options: Annotated[Options, tyro.conf.arg(name="")] = Options(),  # noqa: B008
 ) -> None:
@@ -50,26 +53,33 @@ def make(
         out: Folder of tables and figures; they go under quick/ or full/ there.
         runs: Folder of the runs, which entries share.
         library: Folder of finished runs to use where their recipe is the one wanted.
-        seeds: Seeds of the full form; more of them later add to what is there.
+        kept: The same, of runs that `firstspike paper keep` has put there.
+        seeds: Seeds of the full form, by default 3 or 1 as `firstspike paper list` says; more of them later add to
+            what is there.
+        only: train: train the runs and draw nothing; draw: train nothing, and draw what can be from the runs there
+            are.
         jobs: Train N runs at a time, side by side on the same device.
     """
     check_jobs(jobs)
-    settings = Settings(quick, out, runs, library, seeds, options)
+    settings = Settings(quick, out, runs, library, seeds, options, kept, only)
     entries = [find(name) for name in (ENTRIES if names == ("all",) else names)]
-    failed = train_side_by_side(entries, settings, jobs) if jobs > 1 else set()
+    if only == "train" or (jobs > 1 and only != "draw"):
+        train_side_by_side(entries, settings, jobs)
+    if only == "train":
+        print(runs)
+        return
     for entry in entries:
-        make_entry(entry, settings, tell, failed)
+        make_entry(entry, settings, tell)
     print(settings.folder)
 
 
-def train_side_by_side(entries: list[Entry], settings: Settings, jobs: int) -> set[str]:
-    """Train all missing runs of entries; the names of those that failed."""
+def train_side_by_side(entries: list[Entry], settings: Settings, jobs: int) -> None:
+    """Train all missing runs of entries; a failed one is told of, and left."""
     ends = train_all(entries, settings, jobs, tell)
     if "stopped" in ends.values():
         tell(f"Continue with: {command()}")
         sys.exit(STOPPED_STATUS)
     refuse_broken(ends, f"`{command()}`")
-    return {name for name, end in ends.items() if end == "failed"}
 
 
 def find(name: str) -> Entry:
@@ -79,6 +89,19 @@ def find(name: str) -> Entry:
     near = difflib.get_close_matches(name, ENTRIES, n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else "`firstspike paper list` shows them all."
     raise FirstspikeError(f"The paper has no table or figure {name!r}: {hint}")
+
+
+@app.command
+def keep(runs: Path = Settings.cache, out: Path = Settings.kept) -> None:
+    """Copy the runs of tables and figures that are over, without their weights, to where `paper make` finds them.
+
+    Args:
+        runs: Folder they were trained in.
+        out: Folder to copy them to.
+    """
+    copies = keep_all(runs, out)
+    size = sum(path.stat().st_size for copy in copies for path in copy.folder.rglob("*") if path.is_file())
+    print(f"{out}: {len(copies)} runs, {size / 2**20:.1f} MiB")
 
 
 @app.command

@@ -117,6 +117,8 @@ def gamma(runs: Runs, context: Context) -> Made:
         score, steps = mean(found), mean(found, "steps")
         if score is not None and steps is not None:
             points.setdefault(decay, []).append((float(value), score, steps))
+    for at in points.values():
+        at.sort()
     best = max((score, decay, value) for decay, at in points.items() for value, score, _ in at)
     for colour, marker, (decay, at) in zip(COLOURS, "os", points.items(), strict=False):
         style: dict[str, Any] = {"color": colour, "marker": marker, "label": decay}
@@ -155,7 +157,7 @@ def decoder_steps(runs: Runs, context: Context) -> Made:
     }
     drawn, (axes,) = panels(1, 1, 5.0, 3.0)
     rows: list[tuple[Cell, ...]] = []
-    fewer = []
+    fewer, told = list[bool](), list[str]()
     for number, (label, names) in enumerate(pairs.items()):
         for side, name in enumerate(names):
             steps, score = mean(runs[name], "steps") or 0.0, mean(runs[name]) or 0.0
@@ -163,8 +165,11 @@ def decoder_steps(runs: Runs, context: Context) -> Made:
             axes.bar_label(bar, [f"{steps:.2f}\n{score:.0f} %"], fontsize=8)
         first, weighted = (mean(runs[name], "steps") or 0.0 for name in names)
         fewer.append(weighted < first)
-        others = (with_deviation(runs[name], measure) for measure in ("strict", "tied") for name in names)
-        rows.append((label.replace("\n", " "), first, weighted, *others))
+        told.append(f"{label.replace(chr(10), ' ')}: {first:.2f} to {weighted:.2f}")
+        cells = (
+            with_deviation(runs[name], measure) for measure in ("steps", "strict", "tied") for name in names
+        )
+        rows.append((label.replace("\n", " "), *cells))
     axes.bar(0, 0, color=COLOURS[0], label="first-spike decoder (stand-in for TQ-TTFS)")
     axes.bar(0, 0, color=COLOURS[1], label="temporal weighting decoder")
     axes.set_xticks(range(len(pairs)), list(pairs))
@@ -186,6 +191,6 @@ def decoder_steps(runs: Runs, context: Context) -> Made:
     claim = Claim(
         "The temporal weighting decoder needs fewer steps than the first-spike decoder.",
         all(fewer),
-        "; ".join(f"{row[0]}: {row[1]:.2f} to {row[2]:.2f}" for row in rows) + ".",
+        "; ".join(told) + ".",
     )
     return Made(Table(headings, rows, (printed, tied)), drawn, (claim,))

@@ -10,7 +10,7 @@ from firstspike.training.optimizer import OptimizerConfig, Schedule
 from firstspike.training.recipe import DataConfig
 
 SEEDS = 3
-"""Seeds of the full form."""
+"""Seeds of the full form, for the entries that most claims rest on; sweeps have one."""
 
 Runs = Mapping[str, list[Run]]
 """The runs of each recipe of an entry, a seed each."""
@@ -43,13 +43,18 @@ class Entry:
     quick: tuple[str, ...] | None = None
     """Labels of the recipes that the quick form trains; None for all."""
     diagnosed: bool = False
-    """Whether it needs what was recorded each epoch, which runs made elsewhere do not have."""
+    """Whether it needs what was recorded in training, which runs made elsewhere do not have."""
+    seeds: int = 1
+    """Seeds of the full form, unless told otherwise. Entries with several are trained before those with one."""
+    needs: tuple[str, ...] | None = None
+    """Labels that it cannot be drawn without; None for all."""
 
-    def plan(self, quick: bool, seeds: int = SEEDS) -> dict[str, list[Recipe]]:
+    def plan(self, quick: bool, seeds: int | None = None) -> dict[str, list[Recipe]]:
         """The recipes to run, by label, a seed each; the quick form has one seed."""
         full = self.recipes()
         if not quick:
-            return {label: [replace(one, seed=seed) for seed in range(seeds)] for label, one in full.items()}
+            count = self.seeds if seeds is None else seeds
+            return {label: [replace(one, seed=seed) for seed in range(count)] for label, one in full.items()}
         chosen = full if self.quick is None else self.quick
         return {label: [make_quick(full[label])] for label in chosen}
 

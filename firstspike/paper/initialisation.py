@@ -17,7 +17,7 @@ from firstspike.nn import Normalisation, Output
 from firstspike.paper.entry import Context, Runs
 from firstspike.paper.runs import SAMPLES, diagnose, diagnostics
 from firstspike.paper.table import Cell, Claim, Made, Table
-from firstspike.paper.tables import mean
+from firstspike.paper.tables import mean, spread, with_deviation
 
 INITS = {"kaiming": "Kaiming", "ettfs": "ETTFS-init"}
 DEEP = "C20K5-P2-C40K5-P2-{FC400}*6-FC10"
@@ -216,9 +216,9 @@ def normalisation(runs: Runs, context: Context) -> Made:
     rows: list[tuple[Cell, ...]] = []
     shifts: dict[str, list[float]] = {}
     for row, (name, title) in enumerate(names.items()):
-        run = runs[name][0]
-        first, last = diagnostics(run, 1), diagnostics(run, -1)
-        shifts[name] = [abs(math.log(last[layer]["variance"] / first[layer]["variance"])) for layer in first]
+        seen = [(diagnostics(run, 0), diagnostics(run, 1), diagnostics(run, -1)) for run in runs[name]]
+        start, first, last = seen[0]
+        shifts[name] = [_moved(one[layer], other[layer]) for _, one, other in seen for layer in one]
         for column, (when, layers) in enumerate((("first epoch", first), ("last epoch", last))):
             panel = axes[2 * row + column]
             for shade, (layer, at) in zip(_shades(len(layers)), layers.items(), strict=True):
@@ -231,11 +231,9 @@ def normalisation(runs: Runs, context: Context) -> Made:
             (
                 title,
                 layer,
-                diagnostics(run, 0)[layer]["variance"],
-                first[layer]["variance"],
-                last[layer]["variance"],
+                *(spread([look[layer]["variance"] for look in looks]) for looks in zip(*seen, strict=True)),
             )
-            for layer in first
+            for layer in start
         ]
     headings = ("network", "layer", "variance at the start", "after the first epoch", "after the last epoch")
     typical = {name: math.exp(sum(values) / len(values)) for name, values in shifts.items()}
@@ -243,13 +241,20 @@ def normalisation(runs: Runs, context: Context) -> Made:
         "Weight normalisation keeps the current's variance to the last epoch, without it the variance moves.",
         typical["full"] < typical["init-pool-twd"],
         f"From the first to the last epoch the variance of a layer changes by a factor of {typical['full']:.2f} with "
-        f"and {typical['init-pool-twd']:.2f} without (geometric mean over layers; gain and bias are part of it).",
+        f"and {typical['init-pool-twd']:.2f} without (geometric mean over layers and seeds, gain and bias included).",
     )
     note = "Weights normalised per channel have mean 0, so that spikes which come together (most do, forced to at "
     note += (
         "the last step) cancel: the variance then starts below 1, and grows as neurons learn to fire earlier."
     )
+    if len(runs["full"]) > 1:
+        note += " The figure shows the first seed."
     return Made(Table(headings, rows, (note,)), drawn, (claim,))
+
+
+def _moved(first: dict[str, Any], last: dict[str, Any]) -> float:
+    """How far the variance of a layer has moved either way, as a logarithm."""
+    return abs(math.log(last["variance"] / first["variance"]))
 
 
 def depth(runs: Runs, context: Context) -> Made:
@@ -259,18 +264,22 @@ def depth(runs: Runs, context: Context) -> Made:
     rows: list[tuple[Cell, ...]] = []
     for label, found in runs.items():
         count, init = label.split()
-        scores[init][int(count)] = mean(found) or 0.0
+        if (score := mean(found)) is not None:
+            scores[init][int(count)] = score
+    both = [layers for layers in scores["ettfs"] if layers in scores["kaiming"]]
+    tried = sorted({int(label.split()[0]) for label in runs})
     for colour, marker, (init, name) in zip(COLOURS, "os", INITS.items(), strict=False):
         at = scores[init]
         axes.plot(list(at), list(at.values()), color=colour, marker=marker, label=name)
     axes.axhline(10, color="grey", linestyle=":", linewidth=1)
-    axes.text(min(scores["ettfs"]), 11.5, "chance", color="grey")
+    axes.text(tried[0], 11.5, "chance", color="grey")
     axes.set(xlabel="layers", ylabel="test accuracy, strict (%)", ylim=(0, 100))
-    axes.set_xticks(list(scores["ettfs"]))
+    axes.set_xticks(tried)
     axes.legend(frameon=False)
-    for layers in scores["ettfs"]:
-        potential = (mean(runs[f"{layers} {init}"], "potential") for init in INITS)
-        rows.append((layers, *(scores[init][layers] for init in INITS), *potential))
+    for layers in tried:
+        pair = [runs.get(f"{layers} {init}", []) for init in INITS]
+        cells = (with_deviation(seeds, measure) for measure in ("strict", "potential") for seeds in pair)
+        rows.append((layers, *cells))
     headings = (
         "layers",
         "Kaiming, strict %",
@@ -279,12 +288,16 @@ def depth(runs: Runs, context: Context) -> Made:
         "ETTFS-init, potential %",
     )
     note = "Two convolutions, then dense layers; no normalisation. The paper's figure has no numbers."
-    deepest = max(scores["ettfs"])
+    if not both:
+        return Made(Table(headings, rows, (note,)), drawn)
+    apart = [layers for layers in both if scores["ettfs"][layers] > 40 and scores["kaiming"][layers] < 20]
+    deepest = max(both)
     ettfs, kaiming = scores["ettfs"][deepest], scores["kaiming"][deepest]
+    depths = f"Only ETTFS-init trains at {', '.join(map(str, apart))} layers." if apart else "So at no depth."
     claim = Claim(
         "A deep network trains with ETTFS-init and not with Kaiming.",
-        kaiming < 20 and ettfs > 40,
-        f"At {deepest} layers: {ettfs:.1f} % with ETTFS-init, {kaiming:.1f} % with Kaiming.",
+        deepest in apart,
+        f"At {deepest} layers: {ettfs:.1f} % with ETTFS-init, {kaiming:.1f} % with Kaiming. {depths}",
     )
     return Made(Table(headings, rows, (note,)), drawn, (claim,))
 
@@ -293,26 +306,41 @@ def epochs(runs: Runs, context: Context) -> Made:
     """Training accuracy over the epochs, from both initialisations and with weight normalisation."""
     names = {"pool-twd": "Kaiming", "init-pool-twd": "ETTFS-init", "full": "ETTFS-init, weight normalisation"}
     drawn, (axes,) = panels(1, 1, 5.5, 3.2)
-    curves = {}
+    curves: dict[str, list[float]] = {}
+    rows: list[tuple[Cell, ...]] = []
     for colour, marker, (name, label) in zip(COLOURS, "os^", names.items(), strict=False):
-        per_seed = [[line["train_accuracy"] for line in run.metrics("epoch")] for run in runs[name]]
-        curve = [sum(at) / len(at) for at in zip(*per_seed, strict=False)]
+        logged = (run.metrics("epoch") for run in runs[name])
+        per_seed = [[line["train_accuracy"] for line in lines] for lines in logged if len(lines) > 1]
+        if not per_seed:  # lost to NaN at once
+            continue
+        ats = list(zip(*per_seed, strict=False))
+        curve = [sum(at) / len(at) for at in ats]
         curves[name] = curve
         axes.plot(range(1, len(curve) + 1), curve, color=colour, marker=marker, markersize=4, label=label)
+        axes.fill_between(
+            range(1, len(curve) + 1),
+            *map(list, zip(*((min(at), max(at)) for at in ats), strict=True)),
+            color=colour,
+            alpha=0.2,
+            linewidth=0,
+        )
+        rows.append((label, *(spread(list(at)) for at in (ats[0], ats[1], ats[-1]))))
     axes.set(xlabel="epoch", ylabel="training accuracy (%)")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(frameon=False)
-    rows: list[tuple[Cell, ...]] = [(names[name], curve[0], curve[-1]) for name, curve in curves.items()]
+    second = [curves[name][1] if name in curves else 0.0 for name in names]
     claim = Claim(
         "ETTFS-init speeds up convergence, and weight normalisation further.",
-        curves["pool-twd"][1] < curves["init-pool-twd"][1] < curves["full"][1],
+        second[0] < second[1] < second[2],
         "After the second epoch: "
         + ", ".join(f"{names[n]} {curve[1]:.1f} %" for n, curve in curves.items())
         + ".",
     )
     note = "Training accuracy, because the test set is read once only, at the end."
+    if len(runs["full"]) > 1:
+        note += " Lines: mean over seeds; shaded: lowest to highest."
     return Made(
-        Table(("network", "first epoch %", "last epoch %"), rows, (note,)),
+        Table(("network", "first epoch %", "second epoch %", "last epoch %"), rows, (note,)),
         drawn,
         (claim,),
         {"curves": curves},

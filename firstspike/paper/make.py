@@ -2,18 +2,22 @@
 
 import functools
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from firstspike.measure.plots import save_figure
-from firstspike.paper.entry import SEEDS, Context, Entry, Runs
-from firstspike.paper.runs import DIAGNOSTICS, digest, find, library_in, obtain, origin
+from firstspike.paper.entry import Context, Entry, Runs
+from firstspike.paper.keep import over_in
+from firstspike.paper.registry import WORTH
+from firstspike.paper.runs import DIAGNOSTICS, digest, find, is_over, library_in, obtain, origin
 from firstspike.paper.table import Made
 from firstspike.training import Options, Recipe, Run
 from firstspike.training.run import provenance, whole, write_json
 from firstspike.training.side_by_side import End, Job, side_by_side
+
+Only = Literal["train", "draw"]
 
 
 @dataclass(frozen=True)
@@ -28,9 +32,13 @@ class Settings:
     """Where runs are trained, and found again."""
     library: Path = Path("results/runs")
     """Finished runs that are used where their recipe is the one wanted."""
-    seeds: int = SEEDS
-    """Seeds of the full form."""
+    seeds: int | None = None
+    """Seeds of the full form; None for each entry's own."""
     options: Options = field(default_factory=Options)
+    kept: Path = Path("results/paper/runs")
+    """Runs that `firstspike paper keep` has put there, used as the library's are."""
+    only: Only | None = None
+    """Only train, where nothing can be drawn; or only draw from the runs there are, where nothing can be trained."""
 
     @property
     def folder(self) -> Path:
@@ -44,40 +52,61 @@ def train_all(
 
     Returns how each ended, by the name of its folder.
     """
-    missing: dict[str, Job] = {}
+    return side_by_side(missing(entries, settings), jobs, settings.options, tell, "firstspike.paper.worker")
+
+
+def missing(entries: Sequence[Entry], settings: Settings) -> list[Job]:
+    """The runs that are yet to be trained, each once, in order of worth.
+
+    First the entries of several seeds, with the first seed of all of them before the next; then those of one. So
+    wherever this is cut off, there are whole entries.
+    """
+    wanted: list[tuple[tuple[bool, int, int], Recipe, list[Run]]] = []
+    library = finished(settings)
     for entry in entries:
-        usable = usable_by(entry, library_in(settings.library))
+        usable = usable_by(entry, library)
+        place = WORTH.index(entry.name) if entry.name in WORTH else len(WORTH)
         for recipes in entry.plan(settings.quick, settings.seeds).values():
-            for recipe in recipes:
-                run = find(recipe, settings.cache, usable)
-                if run.summary is None:
-                    missing.setdefault(digest(recipe), Job(run.folder.name, run, recipe))
-    return side_by_side(list(missing.values()), jobs, settings.options, tell, "firstspike.paper.worker")
+            wanted += [((entry.seeds == 1, recipe.seed, place), recipe, usable) for recipe in recipes]
+    jobs: dict[str, Job] = {}
+    for _, recipe, usable in sorted(wanted, key=lambda one: one[0]):
+        run = find(recipe, settings.cache, usable)
+        if not is_over(run):
+            jobs.setdefault(digest(recipe), Job(run.folder.name, run, recipe))
+    return list(jobs.values())
+
+
+def finished(settings: Settings) -> list[Run]:
+    """Runs made elsewhere or kept: nothing is ever written to them."""
+    return over_in(settings.kept) + library_in(settings.library)
 
 
 def make(
     entry: Entry,
     settings: Settings,
     tell: Callable[[str], None] = print,
-    failed: Collection[str] = (),
 ) -> list[Path]:
-    """Make one table or figure; returns the files written.
-
-    `failed` are the folders of runs whose training has failed just now: it is not tried again.
-    """
+    """Make one table or figure; returns the files written: none where runs are missing that may not be trained."""
     started = time.monotonic()
     made_by()
     library = library_in(settings.library)
-    usable = usable_by(entry, library)
+    usable = usable_by(entry, finished(settings))
 
     def run_of(recipe: Recipe) -> Run:
-        run = find(recipe, settings.cache, usable)
-        if run.folder.name in failed:
-            return run
+        if settings.only == "draw":
+            return find(recipe, settings.cache, usable)
         return obtain(recipe, settings.cache, usable, settings.options, tell)
 
     plan = entry.plan(settings.quick, settings.seeds)
     runs = {label: [run_of(recipe) for recipe in recipes] for label, recipes in plan.items()}
+    runs = {
+        label: there for label, seeds in runs.items() if (there := [run for run in seeds if is_over(run)])
+    }
+    absent = [label for label in plan if label not in runs]
+    if absent:
+        tell(f"{entry.name}: no run yet of {', '.join(absent)}")
+    if any(entry.needs is None or label in entry.needs for label in absent):
+        return []
     made = entry.render(runs, Context(settings.quick, library))
     paths = write(entry, made, settings, runs)
     tell(f"{entry.name}: {', '.join(path.name for path in paths)} ({time.monotonic() - started:.0f} s)")
@@ -95,20 +124,22 @@ def write(entry: Entry, made: Made, settings: Settings, runs: Runs) -> list[Path
     stem = settings.folder / entry.name
     paths = [stem.with_suffix(".md"), stem.with_suffix(".json")]
     with whole(paths[0]) as part:
-        part.write_text(markdown(entry, made, settings.quick))
+        part.write_text(markdown(entry, made, settings.quick, runs))
     write_json(paths[1], _values(entry, made, settings.quick, runs))
     if made.figure is not None:
         paths += save_figure(made.figure, stem)
     return paths
 
 
-def markdown(entry: Entry, made: Made, quick: bool) -> str:
+def markdown(entry: Entry, made: Made, quick: bool, runs: Runs) -> str:
     """An entry as a section of its own."""
     parts = [f"## {entry.title}"]
     if quick and entry.recipes():
         parts.append(
             "Quick form: small networks, 4 epochs, 5,000 training images, one seed. It shows directions, not values."
         )
+    elif runs:
+        parts.append(trained_how(runs))
     if made.figure is not None:
         parts.append(f"![{entry.title}]({entry.name}.png)")
     if made.table:
@@ -117,6 +148,27 @@ def markdown(entry: Entry, made: Made, quick: bool) -> str:
     if made.claims:
         parts.append("\n".join(claim.line() for claim in made.claims))
     return "\n\n".join(parts) + "\n"
+
+
+def trained_how(runs: Runs) -> str:
+    """How many seeds, epochs and samples a step the runs of an entry have."""
+    recipes = [run.recipe for seeds in runs.values() for run in seeds]
+    counts = (
+        (map(len, runs.values()), "seed"),
+        ((recipe.epochs for recipe in recipes), "epoch"),
+    )
+    seeds, epochs = (_counted(set(values), name) for values, name in counts)
+    sizes = " or ".join(str(size) for size in sorted({recipe.batch_size for recipe in recipes}))
+    spread = (
+        "" if max(map(len, runs.values())) == 1 else " Values are means, ± the sample deviation over seeds."
+    )
+    return f"Full form: {seeds} of each network, {epochs}, batches of {sizes}.{spread}"
+
+
+def _counted(values: set[int], name: str) -> str:
+    """`1 seed`, `3 seeds`, `1 to 3 seeds`."""
+    low, high = min(values), max(values)
+    return f"{low if low == high else f'{low} to {high}'} {name}{'' if high == 1 else 's'}"
 
 
 @functools.cache

@@ -192,9 +192,8 @@ def _entries(folder: Path, form: str, title: str) -> list[str]:
             found[name] = json.loads(path.read_text())
     if not found:
         return []
-    origins = sorted(
-        {f"{short(made['made']['commit'])} on {made['made']['machine']}" for made in found.values()}
-    )
+    origins = _machines([made["made"] for made in found.values()])
+    runs = _machines([run for made in found.values() for seeds in made["runs"].values() for run in seeds])
     links = ", ".join(
         f"[{name}](results/paper/{form}/{name}.{'png' if ENTRIES[name].kind == 'figure' else 'md'})"
         for name in found
@@ -208,7 +207,12 @@ def _entries(folder: Path, form: str, title: str) -> list[str]:
         )
     return [
         f"## {title}",
-        f"Made by `firstspike paper make all{flag}` at {', '.join(origins)}.{warning}",
+        f"Made by `firstspike paper make all{flag}` at {origins}, from runs at {runs}.{warning}",
         links + ".",
         "The paper's claims, tested on these:\n\n" + "\n".join(claims) if claims else "",
     ]
+
+
+def _machines(made: list[dict[str, Any]]) -> str:
+    """The commits and machines that made things."""
+    return ", ".join(sorted({f"{short(one['commit'] or 'unknown')} on {one['machine']}" for one in made}))

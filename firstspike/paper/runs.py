@@ -1,10 +1,12 @@
 """Runs that the paper's entries are made from: found where they exist, trained where they do not.
 
 A run's folder is named by a digest of its recipe, so that entries share runs and a stopped command goes on
-where it was. Beside what every run writes, each epoch leaves `diagnostics/epoch-NNN.json`: the currents,
-weight gradients and firing times of the layers on the same training images.
+where it was. Beside what every run writes, some epochs (1, 2, 4, ..., and the last) leave
+`diagnostics/epoch-NNN.json`: the currents, weight gradients and firing times of the layers on the same training
+images.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator
@@ -28,7 +30,7 @@ from firstspike.models import Network
 from firstspike.training import Options, Progress, Recipe, Run
 from firstspike.training.distributed import find_place
 from firstspike.training.loop import training
-from firstspike.training.run import write_json
+from firstspike.training.run import whole
 from firstspike.training.trainer import Trainer
 
 DIAGNOSTICS = "diagnostics"
@@ -43,11 +45,17 @@ def digest(recipe: Recipe) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:10]
 
 
+@functools.cache
+def _digest_in(folder: Path) -> str:
+    """That of the recipe in a run folder, which stays the same."""
+    return digest(Run(folder).recipe)
+
+
 def find(recipe: Recipe, cache: Path, library: list[Run]) -> Run:
     """The run of a recipe: in the library, or in the cache, where it may be yet to be trained."""
     wanted = digest(recipe)
     for found in library:
-        if digest(found.recipe) == wanted:
+        if _digest_in(found.folder) == wanted:
             return found
     # Another entry may have made it under another name.
     return Run(next(iter(sorted(cache.glob(f"*-{wanted}"))), cache / f"{recipe.name}-{wanted}"))
@@ -58,10 +66,10 @@ def obtain(
 ) -> Run:
     """The finished run of a recipe: from the library, from the cache, or trained now.
 
-    A run whose training fails (NaN) comes back without a summary.
+    A run whose training fails (NaN), now or before, comes back without a summary.
     """
     run = find(recipe, cache, library)
-    if run.summary is not None:
+    if is_over(run):
         return run
     tell(f"{run.folder.name}: training, {recipe.epochs} epochs")
     progress = recorded(run, recipe, options)
@@ -75,8 +83,21 @@ def obtain(
     return run
 
 
+def has_failed(run: Run) -> bool:
+    """Whether training ended in failure (NaN, say), which another attempt would only repeat."""
+    if not run.log_path.exists():
+        return False
+    *_, last = run.log_path.read_text().splitlines() or [""]
+    return last.startswith('{"kind": "failed"') and run.summary is None
+
+
+def is_over(run: Run) -> bool:
+    """Whether there is nothing left to train."""
+    return run.summary is not None or has_failed(run)
+
+
 def recorded(run: Run, recipe: Recipe, options: Options) -> Iterator[Progress]:
-    """The training of a run, from wherever it stands, with diagnostics of every epoch."""
+    """The training of a run, from wherever it stands, with diagnostics of some epochs."""
     trainer = Trainer(recipe, find_place(options.device))
     if not run.recipe_path.exists():
         Run.create(recipe, run.folder)
@@ -85,11 +106,16 @@ def recorded(run: Run, recipe: Recipe, options: Options) -> Iterator[Progress]:
 
 
 def _recording(progress: Iterator[Progress], run: Run, trainer: Trainer) -> Iterator[Progress]:
-    """As `progress`, the diagnostics of each epoch written at its end."""
+    """As `progress`, the diagnostics of an epoch written at its end."""
     for standing in progress:
-        if standing.step == 0 and standing.metrics:
+        if standing.step == 0 and standing.metrics and _is_looked_at(standing.epoch, standing.epochs):
             record(run, trainer, standing.epoch)
         yield standing
+
+
+def _is_looked_at(epoch: int, epochs: int) -> bool:
+    """Whether an epoch is 1, 2, 4, 8, ... or the last: a look at each would take as long as a short epoch."""
+    return epoch == epochs or epoch & (epoch - 1) == 0
 
 
 def library_in(folder: Path) -> list[Run]:
@@ -119,11 +145,17 @@ def record(run: Run, trainer: Trainer, epoch: int) -> None:
     net, path = trainer.model, run.folder / DIAGNOSTICS / f"epoch-{epoch:03d}.json"
     if not isinstance(net, Network):
         return
-    path.parent.mkdir(exist_ok=True)
     where = torch.linspace(0, len(trainer.train_set) - 1, min(SAMPLES, len(trainer.train_set))).long()
     batch = next(iter(batches_of(trainer.train_set.subset(where), SAMPLES, trainer.place.device)))
-    with torch.random.fork_rng():
-        write_json(path, diagnose(net, batch, lambda output: trainer.loss(output, batch)))
+    try:
+        with torch.random.fork_rng():
+            values = diagnose(net, batch, lambda output: trainer.loss(output, batch))
+    except RuntimeError as error:  # out of memory, say: a look is not worth the run
+        run.log("unseen", epoch=epoch, sentence=str(error))
+        return
+    path.parent.mkdir(exist_ok=True)
+    with run.writing(), whole(path) as part:
+        part.write_text(json.dumps(values) + "\n")
 
 
 def diagnose(net: Network, batch: Batch, loss: Callable[[Any], torch.Tensor]) -> dict[str, Any]:
@@ -153,8 +185,3 @@ def diagnostics(run: Run, epoch: int) -> dict[str, Any]:
     path = found[epoch] if epoch < 0 else run.folder / DIAGNOSTICS / f"epoch-{epoch:03d}.json"
     values: dict[str, Any] = json.loads(path.read_text())
     return values
-
-
-def accuracies(runs: Iterator[Run] | list[Run], measure: str = "strict") -> list[float]:
-    """A measure on the test set, of those runs that are finished."""
-    return [run.summary["test"][measure] for run in runs if run.summary]

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from firstspike.nn import Normalisation
-from firstspike.paper import ENTRIES, Settings, make, train_all
+from firstspike.paper import ENTRIES, Settings, keep_all, make, train_all
 from firstspike.paper import recipes as experiments
 from firstspike.paper.entry import Context, Entry, Runs, make_quick
+from firstspike.paper.make import missing
 from firstspike.paper.report import results_page, the_papers
 from firstspike.paper.runs import diagnostics, digest, library_in, obtain
 from firstspike.paper.table import Claim, Made, Table, text
@@ -61,7 +62,9 @@ def test_plans_are_valid_and_quick_ones_small(entry: Entry) -> None:
         assert [one.data.name for one in recipes] == ["fashion-mnist-sample"]
         assert recipes[0].epochs <= 4
     for recipes in full.values():
-        assert [one.seed for one in recipes] == [0, 1, 2]
+        assert [one.seed for one in recipes] == list(range(entry.seeds))
+    for recipes in entry.plan(quick=False, seeds=2).values():
+        assert [one.seed for one in recipes] == [0, 1]
 
 
 def test_entries_share_runs() -> None:
@@ -85,6 +88,33 @@ def test_the_papers_rows_are_complete() -> None:
     assert list(experiments.variances()) == ["0.25", "0.5", "1.0", "2.0", "4.0"]
     assert len(experiments.components()) == 8
     assert len(experiments.depths()) == 14
+    assert {label.split()[0] for label in experiments.gammas()} == {"exponential", "linear"}
+    assert set(experiments.rates()) == {"rate-hard", "rate-soft", "relu", "full"}
+
+
+def test_runs_are_trained_in_order_of_worth(tmp_path: Path) -> None:
+    """The entries that most claims rest on, seed by seed, before the sweeps; each run once."""
+    settings = Settings(False, tmp_path, tmp_path, tmp_path, kept=tmp_path)
+    jobs = missing(list(ENTRIES.values()), settings)
+    names = [job.name for job in jobs]
+    assert len(set(names)) == len(names)
+    leading = [entry for entry in ENTRIES.values() if entry.seeds > 1]
+    for count in (1, 2, 3):
+        wanted = {
+            digest(one) for entry in leading for ones in entry.plan(False, count).values() for one in ones
+        }
+        assert {digest(job.recipe) for job in jobs[: len(wanted)]} == wanted
+    assert all(job.recipe.seed == 0 for job in jobs[len(wanted) :])
+    more = missing(list(ENTRIES.values()), replace(settings, seeds=2))
+    assert {job.name for job in more} > {
+        name for job, name in zip(jobs, names, strict=True) if job.recipe.seed < 2
+    }
+
+
+def test_sweeps_of_one_table_have_the_same_length() -> None:
+    for entry in ENTRIES.values():
+        plan = entry.plan(quick=False).values()
+        assert len({(one.epochs, one.batch_size) for ones in plan for one in ones}) <= 1
 
 
 def test_runs_are_trained_once_and_looked_at_each_epoch(tmp_path: Path) -> None:
@@ -136,9 +166,8 @@ def test_missing_runs_are_trained_side_by_side_each_once(
     assert sorted(ends.values()) == ["failed", "finished"]
 
     lines: list[str] = []
-    failed = {name for name, end in ends.items() if end == "failed"}
     for entry in (first, second):
-        make(entry, settings, lines.append, failed)
+        make(entry, settings, lines.append)
     assert len(lines) == 2, "something was trained again"
     assert seen[0].folder == seen[2].folder
     assert seen[1].metrics("failed")
@@ -151,7 +180,67 @@ def test_missing_runs_are_trained_side_by_side_each_once(
         assert [at["variance"] for at in ours.values()] == pytest.approx(
             [at["variance"] for at in theirs.values()], rel=1e-3
         )
-    assert train_all([second], settings, 2, tell) == {}
+    assert train_all([first, second], settings, 2, tell) == {}, "what has failed would be tried again"
+
+
+def test_kept_runs_are_enough_to_draw_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without weights and layers, in another place, seeds and currents and all; the rest is left out."""
+    monkeypatch.setattr(
+        "firstspike.paper.recipes.of_ablation", lambda name: tiny(get_recipe(f"ablation-{name}"))
+    )
+    entry = replace(ENTRIES["normalisation"], seeds=2)
+    there, here = (
+        Settings(False, tmp_path / at, tmp_path / at / "runs", tmp_path, None, CPU, tmp_path / f"{at}-kept")
+        for at in "ab"
+    )
+    made = make(entry, there, tell)
+    copies = keep_all(there.cache, here.kept)
+    assert len(copies) == 4
+    for copy in copies:
+        files = [path for path in copy.folder.rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in files) < 40_000
+        assert not copy.metrics("layers")
+        assert len(copy.metrics("epoch")) == 2
+    drawn = replace(here, only="draw")
+    again = make(entry, drawn, tell)
+    for one, other in zip(made, again, strict=True):
+        if one.suffix != ".json":
+            assert one.read_bytes() == other.read_bytes()
+    assert "2 seeds of each network, 2 epochs" in again[0].read_text()
+    assert not here.cache.exists()
+
+    lines: list[str] = []
+    assert make(ENTRIES["ablation"], drawn, lines.append) == []
+    assert lines[0].startswith("ablation: no run yet of baseline, twd")
+
+
+def test_a_sweep_is_drawn_from_the_points_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "firstspike.paper.recipes.of_ablation", lambda name: tiny(get_recipe(f"ablation-{name}"))
+    )
+    settings = Settings(False, tmp_path, tmp_path / "runs", tmp_path, options=CPU, kept=tmp_path, only="draw")
+    for label in ("8", "4"):
+        obtain(experiments.time_steps()[label], settings.cache, [], CPU, tell)
+    lines: list[str] = []
+    paths = make(ENTRIES["time-steps"], settings, lines.append)
+    assert lines[0] == "time-steps: no run yet of 2, 3, 5, 6, 7, 9, 10, 11, 12"
+    assert len(json.loads(paths[1].read_text())["table"]["rows"]) == 2
+
+
+def test_few_epochs_are_looked_at_and_always_the_last(tmp_path: Path) -> None:
+    run = obtain(replace(tiny(experiments.full()), epochs=7), tmp_path, [], CPU, tell)
+    seen = sorted(path.stem for path in (run.folder / "diagnostics").iterdir())
+    assert seen == [f"epoch-{epoch:03d}" for epoch in (0, 1, 2, 4, 7)]
+
+
+def test_a_look_that_fails_does_not_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("firstspike.paper.runs.diagnose", fail)
+    run = obtain(tiny(experiments.full()), tmp_path, [], CPU, tell)
+    assert run.summary is not None
+    assert run.metrics("unseen")
 
 
 SLOW = ("time-steps", "variance", "gamma", "decoder-steps")
