@@ -164,7 +164,7 @@ def decoder_steps(runs: Runs, context: Context) -> Made:
             bar = axes.bar(number + (side - 0.5) * 0.38, steps, 0.36, color=COLOURS[side])
             axes.bar_label(bar, [f"{steps:.2f}\n{score:.0f} %"], fontsize=8)
         first, weighted = (mean(runs[name], "steps") or 0.0 for name in names)
-        fewer.append(weighted < first)
+        fewer.append(0 < weighted < first)  # 0: it has failed
         told.append(f"{label.replace(chr(10), ' ')}: {first:.2f} to {weighted:.2f}")
         cells = (
             with_deviation(runs[name], measure) for measure in ("steps", "strict", "tied") for name in names

@@ -216,7 +216,11 @@ def normalisation(runs: Runs, context: Context) -> Made:
     rows: list[tuple[Cell, ...]] = []
     shifts: dict[str, list[float]] = {}
     for row, (name, title) in enumerate(names.items()):
-        seen = [(diagnostics(run, 0), diagnostics(run, 1), diagnostics(run, -1)) for run in runs[name]]
+        done = [run for run in runs[name] if run.summary]
+        seen = [(diagnostics(run, 0), diagnostics(run, 1), diagnostics(run, -1)) for run in done]
+        if not seen:
+            rows.append((title, "failed", None, None, None))
+            continue
         start, first, last = seen[0]
         shifts[name] = [_moved(one[layer], other[layer]) for _, one, other in seen for layer in one]
         for column, (when, layers) in enumerate((("first epoch", first), ("last epoch", last))):
@@ -237,11 +241,12 @@ def normalisation(runs: Runs, context: Context) -> Made:
         ]
     headings = ("network", "layer", "variance at the start", "after the first epoch", "after the last epoch")
     typical = {name: math.exp(sum(values) / len(values)) for name, values in shifts.items()}
+    with_, without = (typical.get(name, math.nan) for name in ("full", "init-pool-twd"))
     claim = Claim(
         "Weight normalisation keeps the current's variance to the last epoch, without it the variance moves.",
-        typical["full"] < typical["init-pool-twd"],
-        f"From the first to the last epoch the variance of a layer changes by a factor of {typical['full']:.2f} with "
-        f"and {typical['init-pool-twd']:.2f} without (geometric mean over layers and seeds, gain and bias included).",
+        with_ < without,
+        f"From the first to the last epoch the variance of a layer changes by a factor of {with_:.2f} with and "
+        f"{without:.2f} without (geometric mean over layers and seeds, gain and bias included; nan: it has failed).",
     )
     note = "Weights normalised per channel have mean 0, so that spikes which come together (most do, forced to at "
     note += (
@@ -272,7 +277,7 @@ def depth(runs: Runs, context: Context) -> Made:
         at = scores[init]
         axes.plot(list(at), list(at.values()), color=colour, marker=marker, label=name)
     axes.axhline(10, color="grey", linestyle=":", linewidth=1)
-    axes.text(tried[0], 11.5, "chance", color="grey")
+    axes.text(tried[-1], 8.5, "chance", color="grey", ha="right", va="top")
     axes.set(xlabel="layers", ylabel="test accuracy, strict (%)", ylim=(0, 100))
     axes.set_xticks(tried)
     axes.legend(frameon=False)
@@ -293,7 +298,11 @@ def depth(runs: Runs, context: Context) -> Made:
     apart = [layers for layers in both if scores["ettfs"][layers] > 40 and scores["kaiming"][layers] < 20]
     deepest = max(both)
     ettfs, kaiming = scores["ettfs"][deepest], scores["kaiming"][deepest]
-    depths = f"Only ETTFS-init trains at {', '.join(map(str, apart))} layers." if apart else "So at no depth."
+    depths = (
+        f"Only ETTFS-init trains at {', '.join(map(str, apart))} layers."
+        if apart
+        else "There is no depth at which only one of them trains."
+    )
     claim = Claim(
         "A deep network trains with ETTFS-init and not with Kaiming.",
         deepest in apart,

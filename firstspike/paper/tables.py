@@ -36,8 +36,11 @@ def with_deviation(runs: list[Run], measure: str = "strict") -> Cell:
 
 def spread(found: list[float]) -> str:
     """Mean and, of several, the sample deviation, as text."""
-    mean_text = text(statistics.fmean(found))
-    return mean_text if len(found) == 1 else f"{mean_text} ± {text(statistics.stdev(found))}"
+    mean = statistics.fmean(found)
+    if len(found) == 1:
+        return text(mean)
+    digits = 0 if abs(mean) >= 1000 else 2
+    return f"{text(mean)} ± {statistics.stdev(found):,.{digits}f}"
 
 
 def in_library(
