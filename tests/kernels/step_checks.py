@@ -101,7 +101,8 @@ def check_steps(case: StepCase, device: str) -> None:
         whole = torch.stack(spikes)
         assert found.spikes.dtype == case.dtype
         assert torch.equal(found.spikes.cpu(), pooled(whole, case)), f"spikes differ: {what}"
-        assert torch.equal(counts.cpu(), whole.flatten(2).sum(2).int()), f"counts differ: {what}"
+        # Counted as integers: a sum in bfloat16 is exact up to 256 only.
+        assert torch.equal(counts.cpu(), (whole != 0).flatten(2).sum(2).int()), f"counts differ: {what}"
         if found.membrane is not None:
             assert torch.equal(found.membrane.cpu(), torch.stack(membranes)), f"membranes differ: {what}"
         if case.contiguous and isinstance(found.state, Past):
