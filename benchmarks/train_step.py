@@ -22,6 +22,7 @@ from _kernels import kernel_rows, variant_rows
 import firstspike
 from firstspike import functional
 from firstspike.nn import chain
+from firstspike.training.optimizer import OptimizerConfig, make_optimizers
 
 T, BATCH = 8, 128
 STEPS = (2, 4, 8, 16, 32, 64)
@@ -32,7 +33,7 @@ Step = Callable[[], object]
 
 
 def ours(T: int, batch: int, optimise: bool = True, graph: bool = False, recompute: int = 0) -> Step:
-    """Our training step: forward, decoder, mean squared error, backward, Adam.
+    """Our training step: forward, decoder, mean squared error, backward, Adam as training has it.
 
     Args:
         recompute: bytes of a layer's frames to work on at a time, and again in backward; 0 keeps all frames.
@@ -41,13 +42,15 @@ def ours(T: int, batch: int, optimise: bool = True, graph: bool = False, recompu
     net = net.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     net.compute_dtype, net.recompute = torch.bfloat16, recompute > 0
     chain.PART_BYTES = recompute or chain.PART_BYTES
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-4, fused=True, capturable=graph)
+    (optimizer,) = make_optimizers(net, OptimizerConfig("adamw", lr=1e-4))
+    for group in optimizer.param_groups:
+        group["capturable"] = graph
     images = torch.randn(batch, 3, 32, 32, device="cuda").to(memory_format=torch.channels_last)
     target = F.one_hot(torch.randint(10, (batch,), device="cuda"), 10).float()
     weights = functional.temporal_weights(T).cuda()
 
     def step() -> None:
-        net.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         logits = functional.temporal_weighting(net(images).spikes.float(), weights)
         F.mse_loss(logits, target).backward()
         if optimise:
