@@ -1,7 +1,8 @@
 """A result file that grows row by row, so that a run that is cut short loses nothing."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from _gpu import write
@@ -20,26 +21,30 @@ class Record:
         seconds = round(time.monotonic() - self.start, 1)
         write(self.path, self.commit, **self.content, seconds=seconds)
 
-    def add(self, section: str, name: str, rows: Iterable[dict[str, Any]]) -> None:
-        """Take rows one after the other, as they are measured, while there is time."""
-        kept = self.content.setdefault(section, [])
-        rows, start = iter(rows), time.monotonic()
-        while True:
-            if self.limit is not None and start - self.start > self.limit:
-                self.content["skipped"].append(name)
-                print(f"{name}: skipped, or what is left of it", flush=True)
-                return self.put()
-            try:
-                row = next(rows)
-            except StopIteration:
-                return None
-            except Exception as error:  # one failure must not cost the other sections
-                self.content.setdefault("errors", []).append(
-                    {"name": name, "error": f"{type(error).__name__}: {error}"[:600]}
-                )
-                print(f"{name} failed: {error}", flush=True)
-                return self.put()
-            end = time.monotonic()
-            kept.append(row | {"took_s": round(end - start, 2)})
-            start = end
+    def add(self, section: str, name: str, take: Callable[[], dict[str, Any] | None]) -> bool:
+        """Measure a row, if there is time; False where there was none, or no row.
+
+        One failure must not cost the other rows: it is told in the file.
+        """
+        start = time.monotonic()
+        if self.limit is not None and start - self.start > self.limit:
+            self.content["skipped"].append(name)
+            print(f"{name}: skipped", flush=True)
             self.put()
+            return False
+        try:
+            row = take()
+        except Exception as error:
+            row = {"name": name, "error": f"{type(error).__name__}: {error}"[:600]}
+            print(f"{name} failed: {error}", flush=True)
+        if row is None:
+            return False
+        row["took_s"] = round(time.monotonic() - start, 2)
+        self.content.setdefault(section, []).append(row)
+        self.put()
+        return True
+
+    def add_all(self, section: str, rows: Iterator[dict[str, Any]]) -> None:
+        """Measure rows that come one after the other, while there is time."""
+        while self.add(section, f"rest of {section}", partial(next, rows, None)):
+            pass

@@ -53,9 +53,8 @@ class Row:
     batch: int = BATCH
     seconds: float = LONG
 
-    def measured(self, watch: Watch) -> Iterator[dict[str, Any]]:
-        """The row, when it is asked for."""
-        yield row(self.name, self.make, self.batch, self.seconds, watch, T=self.T)
+    def measure(self, watch: Watch) -> dict[str, Any]:
+        return row(self.name, self.make, self.batch, self.seconds, watch, T=self.T)
 
 
 def ours(
@@ -208,14 +207,14 @@ def main() -> None:
     peers = not arguments.no_peers
     rows = own_rows() + (peer_rows() if peers else [])
     for planned in rows + ([] if arguments.quick else sweep_rows(peers)):
-        record.add("rows", planned.name, planned.measured(watch))
-        done = record.content["rows"]
+        record.add("rows", planned.name, partial(planned.measure, watch))
+        done = record.content.get("rows", [])
         record.put(ratio_to_floor=ratios(done, FLOOR), ratio_to_plain_floor=ratios(done, PLAIN_FLOOR))
-    record.add("kernels", "kernels", kernel_rows(limits["copy_tb_s"]))
-    record.add("profile", "profile", where_time_goes())
+    record.add_all("kernels", kernel_rows(limits["copy_tb_s"]))
+    record.add_all("profile", where_time_goes())
     if not arguments.no_epochs:
-        record.add("epochs", "epochs", epoch_rows())
-    record.add("variants", "variants", variant_rows())
+        record.add_all("epochs", epoch_rows())
+    record.add_all("variants", variant_rows())
     watch.stop()
     print(f"\narithmetic limit {arithmetic:.0f} images/s; over the floor, channels-last and plain:")
     plain = record.content["ratio_to_plain_floor"]
