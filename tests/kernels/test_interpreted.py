@@ -63,6 +63,7 @@ def test_deferred_gradients_train_as_torchs_adamw(
 
 
 def test_many_tiles_a_program_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neuron_ops, "SUMMED_ROWS", 4)
     for module in (neuron_ops, pooled_ops):
         monkeypatch.setattr(module, "PROGRAMS", 2)
         monkeypatch.setattr(module, "BACKWARD_ELEMENTS", 16)
