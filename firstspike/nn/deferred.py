@@ -3,21 +3,25 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from firstspike.errors import FirstspikeError
 from firstspike.kernels import adam, weight
 
 
 class Deferred:
-    """The gradient of a weight as it is normalised, from one `zero_grad` to the next.
+    """The gradient of a weight as it is normalised, from the optimiser's `zero_grad` to its step.
 
-    It is half as large as the weight's own, which is never made: `adam` updates the weight from here, and
-    `settle` makes it after all, for those who need it.
+    It is half as large as the weight's own (in bfloat16), and lies where the normalised weight lay. The weight's
+    own is never made: `adam` updates the weight from here, and `settle` makes it after all, for those who need it.
     """
 
     def __init__(self, weight: Tensor, gain: Tensor | None, std: float) -> None:
         self.weight, self.gain, self.std = weight, gain, std
+        self.is_open = True
+        """Whether gradients are still deferred: until the optimiser's step."""
         self.grad: Tensor | None = None
         """dL/d normalised weight, in its dtype, summed over the passes so far."""
         self.squares: Tensor | None = None
@@ -25,10 +29,19 @@ class Deferred:
         self.means: Tensor
         self.scales: Tensor
 
+    def linear(self, spikes: Tensor) -> Tensor:
+        """`F.linear` of spikes `[N, in]` and the normalised weight, whose gradient comes here."""
+        current: Tensor = _Linear.apply(spikes, self.weight, self)  # type: ignore[no-untyped-call]
+        return current
+
     def normalise(self, dtype: torch.dtype) -> Tensor:
-        """`kernels.normalise_weight` per channel, whose backward ends here."""
-        normalised: Tensor = _Normalise.apply(self.weight, dtype, self)  # type: ignore[no-untyped-call]
-        return normalised
+        """`kernels.normalise_weight` per channel, without a gradient."""
+        normalised, self.means, self.scales = weight.normalise(self.weight, self.gain, self.std, dtype)
+        return normalised  # type: ignore[no-any-return]
+
+    def add(self, grad: Tensor) -> None:
+        """Take a gradient of the normalised weight; several are added up in float32."""
+        self.grad = grad if self.grad is None else self.grad.float() + grad
 
     def adam(
         self,
@@ -82,20 +95,22 @@ class Deferred:
             self.gain.grad = grad if self.gain.grad is None else self.gain.grad + grad
 
 
-class _Normalise(torch.autograd.Function):
-    """A normalised weight whose gradient goes to a `Deferred`, and no further."""
+class _Linear(torch.autograd.Function):
+    """Spikes times the normalised weight; in backward, the gradient of that weight takes its place in memory."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, dtype: torch.dtype, deferred: Deferred) -> Tensor:
-        ctx.deferred, gain, std = deferred, deferred.gain, deferred.std
-        normalised, deferred.means, deferred.scales = weight.normalise(values, gain, std, dtype)
-        return normalised  # type: ignore[no-any-return]
+    def forward(ctx: Any, spikes: Tensor, _: Tensor, deferred: Deferred) -> Tensor:
+        ctx.deferred, ctx.normalised = deferred, deferred.normalise(spikes.dtype)
+        ctx.save_for_backward(spikes)
+        return F.linear(spikes, ctx.normalised)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None]:
-        deferred = ctx.deferred
-        if grad.stride() != deferred.weight.stride():
-            grad = torch.empty_like(deferred.weight, dtype=grad.dtype).copy_(grad)
-        deferred.grad = grad if deferred.grad is None else deferred.grad.float() + grad
-        return None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None]:
+        (spikes,) = ctx.saved_tensors
+        normalised, ctx.normalised = ctx.normalised, None
+        if normalised is None:
+            raise FirstspikeError("A training step has one backward pass: run the network again for another.")
+        grad_spikes = grad @ normalised if ctx.needs_input_grad[0] else None
+        ctx.deferred.add(torch.mm(grad.T, spikes, out=normalised))
+        return grad_spikes, None, None

@@ -120,8 +120,12 @@ class Synapse(nn.Module):
         T, B = spikes.shape[:2]
         constant = T > 1 and spikes.stride(0) == 0
         frames = (spikes[:1] if constant else spikes).flatten(0, 1)
-        weight, bias = self.effective(spikes.dtype)
-        current = self.apply_weight(frames, weight)
+        bias: Tensor | None = self.bias
+        if self.deferred is not None and self.deferred.is_open and torch.is_grad_enabled():
+            current = self.deferred.linear(frames)
+        else:
+            weight, bias = self.effective(spikes.dtype)
+            current = self.apply_weight(frames, weight)
         if self.normalisation.kind == "batch" and self.training:
             current, bias = self.normalise_batch(current), None
         current = current.view(1 if constant else T, B, *current.shape[1:])
@@ -135,8 +139,6 @@ class Synapse(nn.Module):
         """
         norm = self.normalisation
         if norm.kind == "weight":
-            if self.deferred is not None and torch.is_grad_enabled():
-                return self.deferred.normalise(dtype), self.bias
             return kernels.normalise_weight(self.weight, self.std, norm.per, self.gain, dtype), self.bias
         if norm.kind == "batch":
             if self.training:
@@ -151,10 +153,6 @@ class Synapse(nn.Module):
     def std(self) -> float:
         """The deviation that weights are normalised to."""
         return ettfs_std(fan_in(self.weight), self.T, self.normalisation.variance)
-
-    def defer(self) -> None:
-        """Leave the gradient of the normalised weight, from now on, to an optimiser that does the rest."""
-        self.deferred = Deferred(self.weight, self.gain, self.std)
 
     def gradient_norm(self) -> Tensor:
         """|dL/dW| of the last backward pass, deferred or not; 0 where there was none."""
@@ -213,6 +211,10 @@ class Linear(Synapse):
 
     def apply_weight(self, spikes: Tensor, weight: Tensor) -> Tensor:
         return F.linear(spikes, weight)
+
+    def defer(self) -> None:
+        """Leave the gradient of the normalised weight, from now on, to an optimiser that does the rest."""
+        self.deferred = Deferred(self.weight, self.gain, self.std)
 
     def check_input(self, spikes: Tensor) -> Tensor:
         if spikes.dim() < 3:

@@ -7,13 +7,14 @@ from torch import Tensor, nn
 
 from firstspike.kernels import adam
 from firstspike.models import Network, Twin
-from firstspike.nn import Synapse
+from firstspike.nn import Linear
+from firstspike.nn.deferred import Deferred
 
 LARGE = 2**22
 """Weights from which a launch of its own is worth it: a gradient of 16 MB."""
 
 
-def large_synapses(net: nn.Module) -> list[Synapse]:
+def large_synapses(net: nn.Module) -> list[Linear]:
     """The synapses of our own networks whose gradients `DeferringAdamW` may take.
 
     A user's own module may do anything with a weight and its gradient, and is left alone; so are convolutions,
@@ -24,9 +25,8 @@ def large_synapses(net: nn.Module) -> list[Synapse]:
     return [
         module
         for module in net.modules()
-        if isinstance(module, Synapse)
+        if isinstance(module, Linear)
         and (module.normalisation.kind, module.normalisation.per) == ("weight", "channel")
-        and module.weight.dim() == 2
         and module.weight.numel() >= LARGE
         and adam.takes(module.weight, module.gain)
     ]
@@ -35,12 +35,12 @@ def large_synapses(net: nn.Module) -> list[Synapse]:
 class DeferringAdamW(torch.optim.AdamW):
     """`torch.optim.AdamW`, and the same in one kernel for the weights of some `synapses` (see `nn.deferred`).
 
-    Gradients are deferred from its `zero_grad` on: call this one, not the network's. A weight that has a
+    Gradients are deferred from its `zero_grad` (call this one, not the network's) to its step. A weight that has a
     gradient of its own as well, from something else in the loss, is updated as any other. The state is that
     of AdamW, whose checkpoints it reads and writes.
     """
 
-    def __init__(self, params: Any, lr: float, betas: tuple[float, float], synapses: list[Synapse]) -> None:
+    def __init__(self, params: Any, lr: float, betas: tuple[float, float], synapses: list[Linear]) -> None:
         super().__init__(params, lr, betas, fused=True)
         self.synapses = {synapse.weight: synapse for synapse in synapses}
 
@@ -53,16 +53,17 @@ class DeferringAdamW(torch.optim.AdamW):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
             for weight in group["params"]:
-                synapse = self.synapses.get(weight)
-                if synapse is None or synapse.deferred is None or synapse.deferred.grad is None:
+                deferred = self.synapses[weight].deferred if weight in self.synapses else None
+                if deferred is None:
                     continue
-                if weight.grad is None:
-                    self._update(weight, synapse, group)
+                deferred.is_open = False
+                if weight.grad is None and deferred.grad is not None:
+                    self._update(weight, deferred, group)
                 else:
-                    synapse.deferred.settle()
+                    deferred.settle()
         super().step()
 
-    def _update(self, weight: Tensor, synapse: Synapse, group: dict[str, Any]) -> None:
+    def _update(self, weight: Tensor, deferred: Deferred, group: dict[str, Any]) -> None:
         state, lr = self.state[weight], group["lr"]
         if not state:
             state["step"] = torch.zeros((), device=weight.device)
@@ -70,7 +71,4 @@ class DeferringAdamW(torch.optim.AdamW):
         state["step"] += 1
         moments = state["exp_avg"], state["exp_avg_sq"]
         rate = lr if isinstance(lr, Tensor) else torch.full((), lr, device=weight.device)
-        assert synapse.deferred is not None
-        synapse.deferred.adam(
-            moments, state["step"], rate, group["betas"], group["eps"], group["weight_decay"]
-        )
+        deferred.adam(moments, state["step"], rate, group["betas"], group["eps"], group["weight_decay"])

@@ -173,12 +173,12 @@ def check_adam(shape: tuple[int, int], device: str, dtype: torch.dtype, gain: bo
         norms = []
         for grad in grads:
             optimizer.zero_grad()
-            options = (synapse.std, "channel", synapse.gain, dtype)
-            if defer:
-                normalised, _ = synapse.effective(dtype)
+            if synapse.deferred is not None:
+                synapse.deferred.normalise(dtype)
+                synapse.deferred.add(grad.to(device))
             else:
-                normalised = functional.normalise_weight(synapse.weight, *options)
-            normalised.backward(grad.to(device))
+                options = (synapse.std, "channel", synapse.gain, dtype)
+                functional.normalise_weight(synapse.weight, *options).backward(grad)
             optimizer.step()
             assert (synapse.weight.grad is None) is defer
             norms.append(synapse.gradient_norm())

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from firstspike.errors import FirstspikeError
 from firstspike.models import Network, build
 from firstspike.nn import Normalisation
 from firstspike.training import adam
@@ -101,7 +102,7 @@ def test_the_gradients_of_weights_are_never_made_but_their_norms_are_known() -> 
 def loss_of(net: Network, images: torch.Tensor, own: bool) -> torch.Tensor:
     """A loss of the spikes, and where `own` says so of the first weight itself."""
     spikes = (net(images).spikes * torch.arange(16.0).view(4, 1, 4)).sum()
-    return spikes + net.layers[0].synapse.weight.square().sum() * own
+    return spikes + net.layers[0].synapse.weight.square().sum() if own else spikes
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -120,10 +121,26 @@ def test_other_gradients_and_several_passes_add_up(own: bool, passes: int) -> No
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
 
 
-def test_outside_of_a_step_gradients_are_as_ever() -> None:
-    """Before the first zero_grad of the optimiser, and with no gradients wanted, nothing is deferred."""
+def test_a_second_backward_pass_is_refused() -> None:
     net = build("FC6-FC4", (5,), T=4, classes=4)
-    make_optimizers(net, OptimizerConfig("adamw"))
+    (optimizer,) = make_optimizers(net, OptimizerConfig("adamw"))
+    optimizer.zero_grad()
+    loss = loss_of(net, torch.rand(3, 5), own=False)
+    loss.backward(retain_graph=True)
+    with pytest.raises(FirstspikeError, match="one backward pass"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_outside_of_a_step_gradients_are_as_ever(steps: int) -> None:
+    """Before the optimiser's first zero_grad, and after its step."""
+    net = build("FC6-FC4", (5,), T=4, classes=4)
+    (optimizer,) = make_optimizers(net, OptimizerConfig("adamw"))
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss_of(net, torch.rand(3, 5), own=False).backward()
+        assert all(layer.synapse.weight.grad is None for layer in net.layers)
+        optimizer.step()
     loss_of(net, torch.rand(3, 5), own=False).backward()
     assert all(layer.synapse.weight.grad is not None for layer in net.layers)
 
