@@ -1,5 +1,8 @@
 """What the GPU's clocks and power do while something is measured, as nvidia-smi tells."""
 
+import contextlib
+import os
+import pty
 import statistics
 import subprocess
 import threading
@@ -22,7 +25,7 @@ FIELDS = [
 ]
 """What to ask for; the second as older drivers name it."""
 
-EVERY_MS = 25
+EVERY_MS = 50
 
 
 class Watch:
@@ -31,15 +34,17 @@ class Watch:
     def __init__(self) -> None:
         self.samples: list[tuple[float, float, float, float, int]] = []
         """Time, SM and memory clock in MHz, power in W, reasons as bits."""
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         command = ["nvidia-smi", "--id=0", "--format=csv,noheader,nounits"]
         for fields in FIELDS:
             query = [*command, f"--query-gpu={fields}"]
             if _works(query):
-                self.process = subprocess.Popen(
-                    [*query, f"--loop-ms={EVERY_MS}"], stdout=subprocess.PIPE, text=True
-                )
-                threading.Thread(target=self._read, daemon=True).start()
+                here, there = (
+                    pty.openpty()
+                )  # to a terminal each line is written at once, to a pipe perhaps not
+                self.process = subprocess.Popen([*query, f"--loop-ms={EVERY_MS}"], stdout=there)
+                os.close(there)
+                threading.Thread(target=self._read, args=(here,), daemon=True).start()
                 break
 
     def between(self, start: float, end: float) -> dict[str, Any] | None:
@@ -63,17 +68,13 @@ class Watch:
         if self.process is not None:
             self.process.terminate()
 
-    def _read(self) -> None:
-        assert self.process is not None
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            try:
-                sm, memory, power, reasons = line.split(",")
-                self.samples.append(
-                    (time.monotonic(), float(sm), float(memory), float(power), int(reasons, 16))
-                )
-            except ValueError:
-                continue  # "[N/A]", where a machine does not tell
+    def _read(self, terminal: int) -> None:
+        with contextlib.suppress(OSError), os.fdopen(terminal) as lines:  # the error is how a terminal ends
+            for line in lines:
+                with contextlib.suppress(ValueError):  # "[N/A]", where a machine does not tell
+                    sm, memory, power, reasons = line.split(",")
+                    values = float(sm), float(memory), float(power), int(reasons, 16)
+                    self.samples.append((time.monotonic(), *values))
 
 
 def _works(query: list[str]) -> bool:
