@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,8 @@ NETWORKS = ("FC2", "SCNN5")
 BATCH = 256
 
 
-def epoch_rows(pictures: int = 60_000, device: str = "cuda") -> list[dict[str, Any]]:
+def epoch_rows(pictures: int = 60_000, device: str = "cuda") -> Iterator[dict[str, Any]]:
     """Seconds of an epoch with the step captured and with plain steps; the loss of both, which must agree."""
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
         data = noise(Path(folder) / "noise.npz", pictures)
         for architecture, capture in itertools.product(NETWORKS, (True, False)):
@@ -33,8 +33,7 @@ def epoch_rows(pictures: int = 60_000, device: str = "cuda") -> list[dict[str, A
             except Exception as error:
                 row["error"] = f"{type(error).__name__}: {error}"[:600]
             print(" ".join(f"{key} {value}" for key, value in row.items()), flush=True)
-            rows.append(row)
-    return rows
+            yield row
 
 
 def epoch(architecture: str, data: str, capture: bool, device: str) -> dict[str, Any]:

@@ -9,21 +9,39 @@ import shlex
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from _watch import Watch
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def measure(step: Callable[[], object], repeats: int = 20, warmup: int = 5) -> dict[str, float]:
-    """Milliseconds of a call: median, and the 10th and 90th percentile; and its peak memory in GiB."""
-    for _ in range(warmup):
+def measure(
+    step: Callable[[], object],
+    repeats: int = 20,
+    warmup: int = 5,
+    seconds: float | None = None,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """Milliseconds of a call: median, and the 10th and 90th percentile; and its peak memory in GiB.
+
+    Args:
+        seconds: how long to repeat, instead of `repeats` times; at least 5 times, and after 3 for warming up.
+        watch: who tells what clocks and power did meanwhile.
+    """
+    for _ in range(warmup if seconds is None else 3):
         step()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
+    start = time.monotonic()
+    if seconds is not None:
+        step()
+        torch.cuda.synchronize()
+        repeats = max(5, min(100, int(seconds / (time.monotonic() - start))))
     events = [torch.cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
     events[0].record()
     for event in events[1:]:
@@ -31,20 +49,31 @@ def measure(step: Callable[[], object], repeats: int = 20, warmup: int = 5) -> d
         event.record()
     torch.cuda.synchronize()
     times = sorted(start.elapsed_time(end) for start, end in itertools.pairwise(events))
-    return {
+    result: dict[str, Any] = {
         "ms": round(statistics.median(times), 4),
         "ms_p10": round(times[len(times) // 10], 4),
         "ms_p90": round(times[-1 - len(times) // 10], 4),
         "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 3),
+        "repeats": repeats,
     }
+    if watch is not None:
+        result["gpu"] = watch.between(start, time.monotonic())
+    return result
 
 
-def row(name: str, make: Callable[[], Callable[[], object]], batch: int, **facts: Any) -> dict[str, Any]:
+def row(
+    name: str,
+    make: Callable[[], Callable[[], object]],
+    batch: int,
+    seconds: float | None = None,
+    watch: Watch | None = None,
+    **facts: Any,
+) -> dict[str, Any]:
     """One measured row; a failure becomes the row's `error`, so that the others are still measured."""
     result: dict[str, Any] = {"name": name, "batch": batch, **facts}
     try:
         step = make()
-        result |= measure(step)
+        result |= measure(step, seconds=seconds, watch=watch)
         result["images_per_s"] = round(batch / result["ms"] * 1e3, 1)
         del step
     except Exception as error:
@@ -61,7 +90,9 @@ def format_row(result: dict[str, Any]) -> str:
         return f"{result['name']:<44} failed: {result['error'][:200]}"
     spread = f"({result['ms_p10']:.2f} to {result['ms_p90']:.2f})"
     rate = f"{result['images_per_s']:>9.0f} images/s"
-    return f"{result['name']:<44} {result['ms']:8.2f} ms {spread:<20} {rate} {result['peak_gib']:6.2f} GiB"
+    gpu = result.get("gpu")
+    power = f" {gpu['sm_mhz']:5.0f} MHz {gpu['power_w']:4.0f} W" if gpu else ""
+    return f"{result['name']:<44} {result['ms']:8.2f} ms {spread:<20} {rate} {result['peak_gib']:6.2f} GiB{power}"
 
 
 def captured(step: Callable[[], object], calls: int = 1) -> Callable[[], object]:

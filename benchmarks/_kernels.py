@@ -1,12 +1,13 @@
 """Our kernels one by one, at the sizes of SCNN6, against the bytes they must move."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from _gpu import captured, measure
 
-from firstspike.kernels import neuron_ops, pooled_ops, step_ops, weight
+from firstspike.kernels import adam, neuron_ops, pooled_ops, step_ops, weight
 
 FRAMES, BATCH = 7, 128
 CALLS = 5
@@ -17,51 +18,49 @@ Timed = dict[str, tuple[Callable[[], object], int]]
 """What is timed, by name, and the bytes that it must move."""
 
 
-def kernel_rows(copy_tb_s: float) -> list[dict[str, Any]]:
+def kernel_rows(copy_tb_s: float) -> Iterator[dict[str, Any]]:
     """Time, bytes and share of the measured copy bandwidth of each kernel of training."""
     kernels = {
-        "amos, 256 x 32 x 32": amos_steps(constant=False),
-        "amos, 256 x 32 x 32, constant current": amos_steps(constant=True),
-        "amos pooled, 256 x 32 x 32": pooled_steps(32, contiguous=False),
-        "amos pooled, 256 x 16 x 16, contiguous": pooled_steps(16, contiguous=True),
-        "avg_pool, 256 x 32 x 32": pool_steps(),
-        "normalise_weight, 4096 x 16384": weight_steps(4096, 16384),
+        "amos, 256 x 32 x 32": partial(amos_steps, constant=False),
+        "amos, 256 x 32 x 32, constant current": partial(amos_steps, constant=True),
+        "amos pooled, 256 x 32 x 32": partial(pooled_steps, 32, contiguous=False),
+        "amos pooled, 256 x 16 x 16, contiguous": partial(pooled_steps, 16, contiguous=True),
+        "avg_pool, 256 x 32 x 32": pool_steps,
+        "normalise_weight, 4096 x 16384": partial(weight_steps, 4096, 16384),
     }
     return timed_rows(kernels, copy_tb_s)
 
 
-def inference_rows(copy_tb_s: float) -> list[dict[str, Any]]:
+def inference_rows(copy_tb_s: float) -> Iterator[dict[str, Any]]:
     """The same for each kernel of inference, at the rounds of a step that matter."""
     rounds = ((0, 1), (1, 1), (2, 1), (4, 4))
     kernels = {
-        "amos_step, 256 x 32 x 32": {f"{p} + {n}": one_round(32, p, n, 1, False) for p, n in rounds},
-        "amos_step pooled, 256 x 32 x 32": {f"{p} + {n}": one_round(32, p, n, 2, False) for p, n in rounds},
-        "amos_step pooled, 256 x 16 x 16, contiguous": {
+        "amos_step, 256 x 32 x 32": lambda: {f"{p} + {n}": one_round(32, p, n, 1, False) for p, n in rounds},
+        "amos_step pooled, 256 x 32 x 32": lambda: {
+            f"{p} + {n}": one_round(32, p, n, 2, False) for p, n in rounds
+        },
+        "amos_step pooled, 256 x 16 x 16, contiguous": lambda: {
             f"{p} + {n}": one_round(16, p, n, 2, True) for p, n in rounds
         },
     }
     return timed_rows(kernels, copy_tb_s)
 
 
-def timed_rows(kernels: dict[str, Timed], copy_tb_s: float) -> list[dict[str, Any]]:
-    rows = []
-    for name, steps in kernels.items():
-        for direction, (step, size) in steps.items():
+def timed_rows(kernels: dict[str, Callable[[], Timed]], copy_tb_s: float) -> Iterator[dict[str, Any]]:
+    for name, make in kernels.items():
+        for direction, (step, size) in make().items():
             ms = measure(captured(step, CALLS))["ms"] / CALLS
             rate = size / ms / 1e9
-            rows.append(
-                {
-                    "name": f"{name}, {direction}",
-                    "ms": round(ms, 4),
-                    "bytes": size,
-                    "tb_s": round(rate, 3),
-                    "share_of_copy": round(rate / copy_tb_s, 3),
-                }
-            )
             print(
                 f"{name + ', ' + direction:<52} {ms:8.3f} ms {rate:6.2f} TB/s, {rate / copy_tb_s:.2f} of a copy"
             )
-    return rows
+            yield {
+                "name": f"{name}, {direction}",
+                "ms": round(ms, 4),
+                "bytes": size,
+                "tb_s": round(rate, 3),
+                "share_of_copy": round(rate / copy_tb_s, 3),
+            }
 
 
 def one_round(
@@ -133,23 +132,24 @@ Setting = tuple[Any, str, int]
 """A constant of a module of kernels, and the value to try."""
 
 
-def variant_rows() -> list[dict[str, Any]]:
-    """The neuron's kernels under other numbers of neurons and programs than the ones in use: which is best?"""
-    rows = []
+def variant_rows() -> Iterator[dict[str, Any]]:
+    """The kernels under other numbers of neurons, weights and programs than the ones in use: which is best?"""
     plain, pooled, dense = amos_steps(False), pooled_steps(32, False), pooled_steps(16, True)
+    update = weight_steps(4096, 16384)["backward and AdamW"]
+    for chunk, ahead in ((2048, 1), (2048, 2), (2048, 3), (1024, 4), (4096, 1)):
+        yield variant("AdamW", update, (adam, "CHUNK", chunk), (adam, "AHEAD", ahead))
     for elements in (256, 512, 1024):
-        rows.append(variant("pooled forward", pooled["forward"], (pooled_ops, "ELEMENTS", elements)))
-        rows.append(variant("contiguous forward", dense["forward"], (pooled_ops, "ELEMENTS", elements)))
+        yield variant("pooled forward", pooled["forward"], (pooled_ops, "ELEMENTS", elements))
+        yield variant("contiguous forward", dense["forward"], (pooled_ops, "ELEMENTS", elements))
     for elements, loads in ((256, 0), (256, 32), (512, 0)):
         settings = (pooled_ops, "BACKWARD_ELEMENTS", elements), (pooled_ops, "EAGER_LOADS", loads)
-        rows.append(variant("pooled backward", pooled["backward"], *settings))
+        yield variant("pooled backward", pooled["backward"], *settings)
         if not loads:
-            rows.append(variant("contiguous backward", dense["backward"], *settings))
+            yield variant("contiguous backward", dense["backward"], *settings)
     for programs in (2112, 4096, 8192, 16384):
-        rows.append(variant("pooled backward", pooled["backward"], (pooled_ops, "PROGRAMS", programs)))
-        rows.append(variant("plain backward", plain["backward"], (neuron_ops, "PROGRAMS", programs)))
-    rows.append(variant("plain backward", plain["backward"], (neuron_ops, "BACKWARD_ELEMENTS", 256)))
-    return rows
+        yield variant("pooled backward", pooled["backward"], (pooled_ops, "PROGRAMS", programs))
+        yield variant("plain backward", plain["backward"], (neuron_ops, "PROGRAMS", programs))
+    yield variant("plain backward", plain["backward"], (neuron_ops, "BACKWARD_ELEMENTS", 256))
 
 
 def variant(name: str, timed: tuple[Callable[[], object], int], *settings: Setting) -> dict[str, Any]:
@@ -170,15 +170,22 @@ def variant(name: str, timed: tuple[Callable[[], object], int], *settings: Setti
 
 
 def weight_steps(rows: int, inputs: int) -> Timed:
-    """Forward reads float32 and writes bf16; backward reads both and writes float32."""
-    weights = torch.randn(rows, inputs, device="cuda")
-    gain = torch.ones(rows, device="cuda")
+    """Forward reads float32 and writes bf16; backward reads both and writes float32, or updates in its place."""
+    weights, first, second = torch.randn(3, rows, inputs, device="cuda").abs()
+    gain, step = torch.ones(rows, device="cuda"), torch.ones((), device="cuda")
     grad = torch.randn(rows, inputs, device="cuda").to(torch.bfloat16)
     _, means, scales = weight.normalise(weights, gain, 1.0, torch.bfloat16)
+    grad_gain, squares = torch.empty(2, rows, device="cuda")
+    sums = gain, means, scales, grad_gain, squares
+    rates = 1e-4 * step, 1.0, 0.9, 0.999, 1e-8, 0.0
     return {
         "forward": (lambda: weight.normalise(weights, gain, 1.0, torch.bfloat16), 6 * weights.numel()),
         "backward": (
             lambda: weight.normalise_backward(grad, weights, gain, means, scales, 1.0, True),
             10 * weights.numel(),
+        ),
+        "backward and AdamW": (
+            lambda: adam.adam_normalised(grad, weights, first, second, *sums, step, *rates),
+            26 * weights.numel(),
         ),
     }

@@ -148,7 +148,7 @@ def main() -> None:
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = False  # the batch shrinks to sizes never seen before
     limits = ceilings()
-    kernels = inference_rows(limits["copy_tb_s"])
+    kernels = list(inference_rows(limits["copy_tb_s"]))
     rows = []
     for steps in MEAN_STEPS:
         net = fresh(arguments.T, steps)

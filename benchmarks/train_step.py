@@ -1,13 +1,15 @@
 """Training step of SCNN6: ours, other frameworks, and the convolutions alone, in one run.
 
-    PYTHONPATH=. python3 benchmarks/train_step.py [--quick] [--out results/train_step.json]
+    PYTHONPATH=. python3 benchmarks/train_step.py [--quick] [--limit SECONDS] [--out results/train_step.json]
 
 `--quick` measures T = 8, batch 128 only; else T and the batch are swept too. Peers are measured where they
-are installed, or found in `carry/peers`.
+are installed, or found in `carry/peers`. What matters most comes first, and the file is written after every row;
+past `--limit` the rows that are left are named in it, and not measured.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,38 +18,73 @@ import _peers
 import torch
 import torch.nn.functional as F
 from _epoch import epoch_rows
-from _gpu import captured, ceilings, row, write
+from _gpu import captured, ceilings, row
 from _kernels import kernel_rows, variant_rows
+from _record import Record
+from _watch import Watch
 
 import firstspike
 from firstspike import functional
 from firstspike.nn import chain
+from firstspike.training.optimizer import OptimizerConfig, make_optimizers
 
 T, BATCH = 8, 128
 STEPS = (2, 4, 8, 16, 32, 64)
 PART = chain.PART_BYTES
 BATCHES = (32, 64, 128, 256, 512, 1024)
 
+FLOOR = f"floor, {T - 1} frames"
+PLAIN_FLOOR = f"floor, {T - 1} frames, plain layout"
+
 Step = Callable[[], object]
 
 
-def ours(T: int, batch: int, optimise: bool = True, graph: bool = False, recompute: int = 0) -> Step:
-    """Our training step: forward, decoder, mean squared error, backward, Adam.
+LONG, SHORT = 1.0, 0.3
+"""Seconds to repeat a step of the rows at T = 8, batch 128, long enough for clocks to settle; and of the sweeps."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row to be measured."""
+
+    name: str
+    make: Callable[[], Step]
+    T: int = T
+    batch: int = BATCH
+    seconds: float = LONG
+
+    def measure(self, watch: Watch) -> dict[str, Any]:
+        return row(self.name, self.make, self.batch, self.seconds, watch, T=self.T)
+
+
+def ours(
+    T: int,
+    batch: int,
+    optimise: bool = True,
+    graph: bool = False,
+    recompute: int = 0,
+    defer: bool = True,
+) -> Step:
+    """Our training step: forward, decoder, mean squared error, backward, Adam as training has it.
 
     Args:
         recompute: bytes of a layer's frames to work on at a time, and again in backward; 0 keeps all frames.
+        defer: whether the optimiser takes the gradient of large normalised weights before it is that of the weight.
     """
-    net = firstspike.build("SCNN6", input_shape=(3, 32, 32), T=T).cuda()
+    with torch.device("cuda"):
+        net = firstspike.build("SCNN6", input_shape=(3, 32, 32), T=T)
     net = net.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     net.compute_dtype, net.recompute = torch.bfloat16, recompute > 0
     chain.PART_BYTES = recompute or chain.PART_BYTES
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-4, fused=True, capturable=graph)
+    (optimizer,) = make_optimizers(net, OptimizerConfig("adamw", lr=1e-4), alone=defer)
+    for group in optimizer.param_groups:
+        group["capturable"] = graph
     images = torch.randn(batch, 3, 32, 32, device="cuda").to(memory_format=torch.channels_last)
     target = F.one_hot(torch.randint(10, (batch,), device="cuda"), 10).float()
     weights = functional.temporal_weights(T).cuda()
 
     def step() -> None:
-        net.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         logits = functional.temporal_weighting(net(images).spikes.float(), weights)
         F.mse_loss(logits, target).backward()
         if optimise:
@@ -56,8 +93,9 @@ def ours(T: int, batch: int, optimise: bool = True, graph: bool = False, recompu
     return captured(step) if graph else step
 
 
-def where_time_goes(step: Step, steps: int = 3) -> list[dict[str, Any]]:
-    """The kernels of a step by their share of GPU time."""
+def where_time_goes(steps: int = 3) -> Iterator[dict[str, Any]]:
+    """The kernels of our step by their share of GPU time."""
+    step = ours(T, BATCH)
     for _ in range(3):
         step()
     torch.cuda.synchronize()
@@ -74,75 +112,80 @@ def where_time_goes(step: Step, steps: int = 3) -> list[dict[str, Any]]:
         for event in profile.key_averages()
         if event.self_device_time_total
     ]
-    return sorted(kernels, key=lambda kernel: -kernel["ms"])[:30]
+    print("\nwhere the time of a step goes (ms, calls, kernel)")
+    for entry in sorted(kernels, key=lambda kernel: -kernel["ms"])[:30]:
+        print(f"{entry['ms']:8.3f} {entry['calls']:5.0f}  {entry['kernel'][:90]}")
+        yield entry
 
 
-def main_rows(peers: bool) -> list[dict[str, Any]]:
-    """All contenders at T = 8, batch 128."""
-    rows = [
-        row(f"floor, {frames} frames", partial(_floor.floor, frames, BATCH), BATCH, T=T)
-        for frames in (T - 1, T)
+def own_rows() -> list[Row]:
+    """The floors and our step at T = 8, batch 128."""
+    step = partial(ours, T, BATCH)
+    again = partial(ours, T, BATCH, recompute=PART)
+    half = partial(ours, T, BATCH, recompute=PART // 2)
+    return [
+        Row(FLOOR, partial(_floor.floor, T - 1, BATCH)),
+        Row("firstspike", step),
+        Row("firstspike, CUDA graph", partial(step, graph=True)),
+        Row(PLAIN_FLOOR, partial(_floor.floor, T - 1, BATCH, plain=True)),
+        Row("firstspike, gradients not deferred", partial(step, defer=False)),
+        Row("firstspike, gradients not deferred, CUDA graph", partial(step, defer=False, graph=True)),
+        Row("firstspike, without optimiser", partial(step, optimise=False, defer=False)),
+        Row(f"floor, {T} frames", partial(_floor.floor, T, BATCH)),
+        Row("firstspike, recompute", again),
+        Row("firstspike, recompute, CUDA graph", partial(again, graph=True)),
+        Row("firstspike, recompute, half the part", half, seconds=SHORT),
+        Row("firstspike, recompute, T = 32", partial(ours, 32, BATCH, recompute=PART), 32, seconds=SHORT),
     ]
-    rows += [
-        row("firstspike", partial(ours, T, BATCH), BATCH, T=T),
-        row("firstspike, CUDA graph", partial(ours, T, BATCH, graph=True), BATCH, T=T),
-        row("firstspike, without optimiser", partial(ours, T, BATCH, optimise=False), BATCH, T=T),
-        row("firstspike, recompute", partial(ours, T, BATCH, recompute=PART), BATCH, T=T),
-        row(
-            "firstspike, recompute, CUDA graph",
-            partial(ours, T, BATCH, recompute=PART, graph=True),
-            BATCH,
-            T=T,
-        ),
-        row("firstspike, recompute, half the part", partial(ours, T, BATCH, recompute=PART // 2), BATCH, T=T),
-        row("firstspike, recompute, T = 32", partial(ours, 32, BATCH, recompute=PART), BATCH, T=32),
-    ]
-    return rows + (peer_rows() if peers else [])
 
 
-def peer_rows() -> list[dict[str, Any]]:
-    """SpikingJelly and snnTorch at T = 8, batch 128, where they are present."""
-    rows: list[dict[str, Any]] = []
+def peer_rows() -> list[Row]:
+    """SpikingJelly and snnTorch at T = 8, batch 128, where they are present; what compiles comes last."""
+    rows: list[Row] = []
+    network = partial(_peers.spikingjelly, T, BATCH)
     if reason := _peers.missing("spikingjelly.activation_based"):
         print(f"SpikingJelly left out: {reason}")
     else:
-        network = partial(_peers.spikingjelly, T, BATCH)
         rows += [
-            row("SpikingJelly, IF", partial(network, False, _peers.if_node), BATCH, T=T),
-            row("SpikingJelly, IF, channels-last", partial(network, True, _peers.if_node), BATCH, T=T),
-            row("SpikingJelly, AMOS loop", partial(network, True, _peers.LoopAMOS), BATCH, T=T),
-            row(
-                "SpikingJelly, AMOS loop, compiled", partial(network, True, _peers.compiled_loop), BATCH, T=T
-            ),
+            Row("SpikingJelly, IF", partial(network, False, _peers.if_node)),
+            Row("SpikingJelly, IF, channels-last", partial(network, True, _peers.if_node)),
+            Row("SpikingJelly, AMOS loop", partial(network, True, _peers.LoopAMOS)),
         ]
     if reason := _peers.missing("snntorch"):
         print(f"snnTorch left out: {reason}")
     else:
-        rows.append(row("snnTorch, Leaky", partial(_peers.snntorch, T, BATCH), BATCH, T=T))
+        rows.append(Row("snnTorch, Leaky", partial(_peers.snntorch, T, BATCH)))
+    if not _peers.missing("spikingjelly.activation_based"):
+        rows.append(Row("SpikingJelly, AMOS loop, compiled", partial(network, True, _peers.compiled_loop)))
     return rows
 
 
-def sweep_rows(peers: bool) -> list[dict[str, Any]]:
+def sweep_rows(peers: bool) -> list[Row]:
     """Ours, the floor and SpikingJelly's IF over T and over the batch."""
     rows = []
     sweep = [(steps, BATCH) for steps in STEPS if steps != T] + [
         (T, size) for size in BATCHES if size != BATCH
     ]
+    peers = peers and not _peers.missing("spikingjelly.activation_based")
     for steps, size in sweep:
         at = f"T = {steps}, batch {size}"
-        rows.append(row(f"floor, {at}", partial(_floor.floor, steps - 1, size), size, T=steps))
-        rows.append(row(f"firstspike, {at}", partial(ours, steps, size), size, T=steps))
-        if peers and not _peers.missing("spikingjelly.activation_based"):
+        floor = partial(_floor.floor, steps - 1, size)
+        rows.append(Row(f"floor, {at}", floor, steps, size, SHORT))
+        rows.append(Row(f"firstspike, {at}", partial(ours, steps, size), steps, size, SHORT))
+        if peers:
             network = partial(_peers.spikingjelly, steps, size, True, _peers.if_node)
-            rows.append(row(f"SpikingJelly, IF, {at}", network, size, T=steps))
+            rows.append(Row(f"SpikingJelly, IF, {at}", network, steps, size, SHORT))
     return rows
 
 
-def ratios(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Every row's images/s over the floor's, T - 1 frames."""
-    rates = {row["name"]: row["images_per_s"] for row in rows if "images_per_s" in row}
-    floor = rates.get(f"floor, {T - 1} frames")
-    return {name: round(rate / floor, 4) for name, rate in rates.items()} if floor else {}
+def ratios(rows: list[dict[str, Any]], floor: str) -> dict[str, float]:
+    """The images/s of every row at T = 8, batch 128, over a floor's."""
+    rates = {
+        row["name"]: row["images_per_s"]
+        for row in rows
+        if "images_per_s" in row and (row["T"], row["batch"]) == (T, BATCH)
+    }
+    return {name: round(rate / rates[floor], 4) for name, rate in rates.items()} if floor in rates else {}
 
 
 def main() -> None:
@@ -150,39 +193,33 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="T = 8, batch 128 only")
     parser.add_argument("--no-peers", action="store_true", help="leave out other frameworks")
     parser.add_argument("--no-epochs", action="store_true", help="leave out the epochs of small networks")
+    parser.add_argument("--limit", type=float, help="seconds after which no other row is begun")
     parser.add_argument("--out", help="where to write the result (JSON)")
     parser.add_argument("--commit", help="the commit measured, where there is no git")
     arguments = parser.parse_args()
     torch.backends.cudnn.benchmark = True
+    record, watch = Record(arguments.out, arguments.commit, arguments.limit), Watch()
     limits = ceilings()
-    print(f"copy {limits['copy_tb_s']:.2f} TB/s, bf16 product {limits['bf16_tflop_s']:.0f} TFLOP/s")
-    single = kernel_rows(limits["copy_tb_s"])
-    rows = main_rows(peers=not arguments.no_peers)
-    compared = ratios(rows)
-    profile = where_time_goes(ours(T, BATCH))
-    variants = variant_rows()
-    epochs = [] if arguments.no_epochs else epoch_rows()
-    if not arguments.quick:
-        rows += sweep_rows(peers=not arguments.no_peers)
     arithmetic = limits["bf16_tflop_s"] * 1e12 / _floor.operations(T - 1)
-    write(
-        arguments.out,
-        arguments.commit,
-        ceilings=limits,
-        arithmetic_limit_images_per_s=round(arithmetic),
-        rows=rows,
-        ratio_to_floor=compared,
-        kernels=single,
-        variants=variants,
-        epochs=epochs,
-        profile=profile,
-    )
-    print("\nwhere the time of a step goes (ms, calls, kernel)")
-    for entry in profile[:16]:
-        print(f"{entry['ms']:8.3f} {entry['calls']:5.0f}  {entry['kernel'][:90]}")
-    print(f"\narithmetic limit {arithmetic:.0f} images/s; over the floor with {T - 1} frames:")
-    for name, ratio in compared.items():
-        print(f"{name:<44} {ratio:6.3f}")
+    print(f"copy {limits['copy_tb_s']:.2f} TB/s, bf16 product {limits['bf16_tflop_s']:.0f} TFLOP/s")
+    record.put(ceilings=limits, arithmetic_limit_images_per_s=round(arithmetic))
+
+    peers = not arguments.no_peers
+    rows = own_rows() + (peer_rows() if peers else [])
+    for planned in rows + ([] if arguments.quick else sweep_rows(peers)):
+        record.add("rows", planned.name, partial(planned.measure, watch))
+        done = record.content.get("rows", [])
+        record.put(ratio_to_floor=ratios(done, FLOOR), ratio_to_plain_floor=ratios(done, PLAIN_FLOOR))
+    record.add_all("kernels", kernel_rows(limits["copy_tb_s"]))
+    record.add_all("profile", where_time_goes())
+    if not arguments.no_epochs:
+        record.add_all("epochs", epoch_rows())
+    record.add_all("variants", variant_rows())
+    watch.stop()
+    print(f"\narithmetic limit {arithmetic:.0f} images/s; over the floor, channels-last and plain:")
+    plain = record.content["ratio_to_plain_floor"]
+    for name, ratio in record.content["ratio_to_floor"].items():
+        print(f"{name:<48} {ratio:6.3f} {plain.get(name, 0):6.3f}")
 
 
 if __name__ == "__main__":

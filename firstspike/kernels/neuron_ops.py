@@ -29,6 +29,9 @@ BACKWARD_ELEMENTS = 512
 PROGRAMS = 8192
 """Programs of a backward launch that leaves partial sums: enough to fill a GPU, few enough to add up."""
 
+SUMMED_ROWS, SUMMED_CHANNELS = 1024, 8
+"""Partial sums that a program adds up at a time: 32 bytes a row, so that 256 channels keep 32 programs busy."""
+
 
 @torch.library.custom_op("firstspike::amos", mutates_args=())
 def amos(
@@ -207,17 +210,32 @@ class Sums:
         """The gradients of the threshold `[1 or T, C]` and the bias `[C]`, float32; empty where not wanted."""
         grad_threshold = grad_bias = self.nothing
         if self.bias is not None:
-            grad_bias = _by_channel(self.bias.sum(0), channels)
+            grad_bias = _by_channel(self.bias[:, None], channels)[0]
         if self.threshold is not None and threshold is not None:
-            grad_threshold = _by_channel(self.threshold.sum(0)[: len(threshold)], channels)
+            grad_threshold = _by_channel(self.threshold, channels)[: len(threshold)]
         return grad_threshold, grad_bias if grad_bias is not grad_threshold else self.nothing.clone()
 
 
-def _by_channel(sums: Tensor, channels: int) -> Tensor:
-    """`[..., samples * C]` to `[..., C]`; as it is, where there is one row of channels already."""
-    if sums.shape[-1] == channels:
-        return sums
-    return sums.view(*sums.shape[:-1], -1, channels).sum(-2)
+def _by_channel(partial: Tensor, channels: int) -> Tensor:
+    """`[programs, slots, samples * C]` to `[slots, C]`, in one launch and in an order that does not change."""
+    programs, slots, kept = partial.shape
+    sums = partial.new_empty(slots, channels)
+    rows = programs * kept // channels
+    block = min(power_of_two(rows), SUMMED_ROWS)
+    tiles = -(-channels // SUMMED_CHANNELS)
+    with on_device_of(partial):
+        triton_kernels("sum_triton").add_up[(slots * tiles,)](
+            partial,
+            sums,
+            rows,
+            kept // channels,
+            slots,
+            channels,
+            BLOCK_R=block,
+            BLOCK_C=SUMMED_CHANNELS,
+            num_warps=max(1, block // 64),
+        )
+    return sums
 
 
 def no_sums(

@@ -17,6 +17,8 @@ so `functional.amos` there may round a LIF membrane differently, unless tau is a
 import triton
 import triton.language as tl
 
+from firstspike.kernels.tile_triton import own_channels, own_tile, plane_offsets, rows_of
+
 
 @triton.jit
 def integrate(membrane, drive, tau, LEAKY: tl.constexpr):
@@ -190,10 +192,8 @@ def forward(
     BLOCK_K: tl.constexpr,
 ):
     """Spike frames of one tile of neurons."""
-    reduced = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
-    at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
-    inside = (reduced < R)[:, None] & (kept < K)[None, :]
+    reduced, kept, inside = own_tile(kept_tiles, R, K, BLOCK_R, BLOCK_K)
+    at = plane_offsets(reduced, kept, r_stride, k_stride)
     channel = kept % C
     shift = per_channel(bias, channel, kept, K)
 
@@ -245,17 +245,15 @@ def backward(
     Each program walks over several tiles of the same channels and leaves one partial sum for the bias and
     the threshold, in an order that does not change between runs.
     """
-    program = tl.program_id(0) // kept_tiles
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
+    program, kept = own_channels(kept_tiles, BLOCK_K)
     channel = kept % C
     shift = per_channel(bias, channel, kept, K)
     sum_bias = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
     sum_threshold = tl.zeros([BLOCK_S, BLOCK_K], tl.float32)
 
     for block in range(program, tl.cdiv(R, BLOCK_R), programs):
-        reduced = block * BLOCK_R + tl.arange(0, BLOCK_R)
-        at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
-        inside = (reduced < R)[:, None] & (kept < K)[None, :]
+        reduced, inside = rows_of(block, kept, R, K, BLOCK_R)
+        at = plane_offsets(reduced, kept, r_stride, k_stride)
 
         grads = load_steps(grad + at, grad_step, inside, T, False)
         frames = load_steps(current + at, current_step, inside, T, CONSTANT)

@@ -18,6 +18,7 @@ from firstspike.kernels.neuron_triton import (
     per_channel,
     surrogate,
 )
+from firstspike.kernels.tile_triton import own_channels, own_tile, plane_offsets, rows_of
 
 
 @triton.jit
@@ -45,10 +46,8 @@ def forward(
     BLOCK_K: tl.constexpr,
 ):
     """Spike frames of one tile of neurons: see `neuron_triton.forward`."""
-    reduced = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
-    at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
-    inside = (reduced < R)[:, None] & (kept < K)[None, :]
+    reduced, kept, inside = own_tile(kept_tiles, R, K, BLOCK_R, BLOCK_K)
+    at = plane_offsets(reduced, kept, r_stride, k_stride)
     channel = kept % C
     shift = per_channel(bias, channel, kept, K)
 
@@ -104,17 +103,15 @@ def backward(
     BLOCK_K: tl.constexpr,
 ):
     """The closed form and the reverse scan: see `neuron_triton.backward`."""
-    program = tl.program_id(0) // kept_tiles
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
+    program, kept = own_channels(kept_tiles, BLOCK_K)
     channel = kept % C
     shift = per_channel(bias, channel, kept, K)
     sum_bias = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
     sum_threshold = tl.zeros([BLOCK_S, BLOCK_K], tl.float32)
 
     for block in range(program, tl.cdiv(R, BLOCK_R), programs):
-        reduced = block * BLOCK_R + tl.arange(0, BLOCK_R)
-        at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
-        inside = (reduced < R)[:, None] & (kept < K)[None, :]
+        reduced, inside = rows_of(block, kept, R, K, BLOCK_R)
+        at = plane_offsets(reduced, kept, r_stride, k_stride)
 
         source, overdrive = current + at, scratch + at
         membrane = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)

@@ -11,6 +11,8 @@ copied into another one.
 import triton
 import triton.language as tl
 
+from firstspike.kernels.tile_triton import own_tile
+
 
 @triton.jit
 def offsets(place, height, width, sample_stride, row_stride, column_stride):
@@ -43,9 +45,7 @@ def forward(
     BLOCK_K: tl.constexpr,
 ):
     """The mean of each window, summed in float32."""
-    place = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
-    inside = (place < R)[:, None] & (kept < K)[None, :]
+    place, kept, inside = own_tile(kept_tiles, R, K, BLOCK_R, BLOCK_K)
     at = offsets(place, height, width, frames_b, N * frames_y, N * frames_x)
     source = frames + at + kept[None, :].to(tl.int64) * frames_c
     total = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
@@ -80,9 +80,7 @@ def backward(
     BLOCK_K: tl.constexpr,
 ):
     """Each window's gradient, shared out evenly."""
-    place = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
-    inside = (place < R)[:, None] & (kept < K)[None, :]
+    place, kept, inside = own_tile(kept_tiles, R, K, BLOCK_R, BLOCK_K)
     at = offsets(place, height, width, pooled_b, pooled_y, pooled_x)
     g = tl.load(grad + at + kept[None, :].to(tl.int64) * pooled_c, mask=inside, other=0).to(tl.float32)
     share = tl.div_rn(g, tl.zeros_like(g) + N * N).to(grad_frames.dtype.element_ty)

@@ -28,6 +28,7 @@ from firstspike.kernels.neuron_triton import (
     times_factor,
 )
 from firstspike.kernels.pool_triton import offsets
+from firstspike.kernels.tile_triton import own_channels, own_tile, rows_of
 
 
 @triton.jit
@@ -120,9 +121,7 @@ def amos_forward(
     BLOCK_K: tl.constexpr,
 ):
     """Pooled spike frames: the share of each window's neurons that fire at step 0, 1, ..."""
-    place = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
-    inside = (place < R)[:, None] & (kept < K)[None, :]
+    place, kept, inside = own_tile(kept_tiles, R, K, BLOCK_R, BLOCK_K)
     shift = per_channel(bias, kept, kept, K)
     at = offsets(place, height, width, frames_b, N * frames_y, N * frames_x)
     source = current + at + kept[None, :].to(tl.int64) * frames_c
@@ -194,15 +193,13 @@ def amos_backward(
     The strides `pooled_*` are those of `grad`, and `grad_*` those of `grad_current`. Spike times are worked
     out anew from the current, which is read anyway.
     """
-    program = tl.program_id(0) // kept_tiles
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
+    program, kept = own_channels(kept_tiles, BLOCK_K)
     shift = per_channel(bias, kept, kept, K)
     sum_bias = tl.zeros([BLOCK_R, BLOCK_K], tl.float32)
     sum_threshold = tl.zeros([BLOCK_S, BLOCK_K], tl.float32)
 
     for block in range(program, tl.cdiv(R, BLOCK_R), programs):
-        place = block * BLOCK_R + tl.arange(0, BLOCK_R)
-        inside = (place < R)[:, None] & (kept < K)[None, :]
+        place, inside = rows_of(block, kept, R, K, BLOCK_R)
         at = offsets(place, height, width, frames_b, N * frames_y, N * frames_x)
         source = current + at + kept[None, :].to(tl.int64) * frames_c
         window = load_window(source, frames_y, frames_x, current_step, inside, N, T, CONSTANT, EAGER)

@@ -18,6 +18,7 @@ import triton.language as tl
 from firstspike.kernels.neuron_triton import integrate, level_at, per_channel
 from firstspike.kernels.pool_triton import offsets
 from firstspike.kernels.pooled_triton import dense_offsets, firing_code
+from firstspike.kernels.tile_triton import own_tile, plane_offsets
 
 
 @triton.jit
@@ -76,10 +77,8 @@ def forward(
     BLOCK_K: tl.constexpr,
 ):
     """Spike frames FIRST to T - 1 of one tile of neurons, and how many fire in each sample."""
-    reduced = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
-    at = reduced[:, None].to(tl.int64) * r_stride + kept[None, :].to(tl.int64) * k_stride
-    inside = (reduced < R)[:, None] & (kept < K)[None, :]
+    reduced, kept, inside = own_tile(kept_tiles, R, K, BLOCK_R, BLOCK_K)
+    at = plane_offsets(reduced, kept, r_stride, k_stride)
     channel = kept % C
     shift = per_channel(bias, channel, kept, K)
 
@@ -147,9 +146,7 @@ def pooled_forward(
     BLOCK_K: tl.constexpr,
 ):
     """The share of each window's neurons that fire at step FIRST to T - 1, and how many do in each sample."""
-    place = tl.program_id(0) // kept_tiles * BLOCK_R + tl.arange(0, BLOCK_R)
-    kept = tl.program_id(0) % kept_tiles * BLOCK_K + tl.arange(0, BLOCK_K)
-    inside = (place < R)[:, None] & (kept < K)[None, :]
+    place, kept, inside = own_tile(kept_tiles, R, K, BLOCK_R, BLOCK_K)
     shift = per_channel(bias, kept, kept, K)
     corner = offsets(place, height, width, frames_b, N * frames_y, N * frames_x)
     corner += kept[None, :].to(tl.int64) * frames_c

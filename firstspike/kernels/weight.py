@@ -29,9 +29,16 @@ def normalise_weight(
     result has the same layout), normalised per channel. All else is left to `functional`.
     """
     dtype = dtype or weight.dtype
-    fused = (
-        per == "channel"
-        and runs_triton(weight)
+    if per != "channel" or not fuses(weight, gain, dtype):
+        return functional.normalise_weight(weight, std, per, gain, dtype)
+    normalised: Tensor = normalise(weight, gain, std, dtype)[0]
+    return normalised
+
+
+def fuses(weight: Tensor, gain: Tensor | None, dtype: torch.dtype) -> bool:
+    """Whether the kernels take this weight and gain, normalised per channel into `dtype`."""
+    return (
+        runs_triton(weight)
         and weight.dtype == torch.float32
         and weight.dim() >= 2
         and weight.numel() > 0
@@ -40,10 +47,6 @@ def normalise_weight(
         and (gain is None or (gain.shape == weight.shape[:1] and gain.dtype in DTYPES))
         and (gain is None or gain.device == weight.device)
     )
-    if not fused:
-        return functional.normalise_weight(weight, std, per, gain, dtype)
-    normalised: Tensor = normalise(weight, gain, std, dtype)[0]
-    return normalised
 
 
 @torch.library.custom_op("firstspike::normalise_weight", mutates_args=())

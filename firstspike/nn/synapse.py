@@ -20,6 +20,7 @@ from firstspike.functional.normalisation import (
     kaiming_init_,
     scale_channels,
 )
+from firstspike.nn.deferred import Deferred
 
 NormalisationKind = Literal["weight", "batch", "none"]
 Initialisation = Literal["ettfs", "kaiming"]
@@ -73,6 +74,8 @@ class Synapse(nn.Module):
         self.normalisation = norm = normalisation or Normalisation()
         self.sum_over_processes: Callable[[Tensor], Tensor] | None = None
         """Differentiable sum over the processes that share a batch, so that its statistics are of all of it."""
+        self.deferred: Deferred | None = None
+        """Where the gradient of the normalised weight is left, for an optimiser that does the rest."""
         self.T = T
         out = shape[0]
         if norm.kind == "weight" and norm.per == "channel" and math.prod(shape[1:]) < 2:
@@ -117,8 +120,12 @@ class Synapse(nn.Module):
         T, B = spikes.shape[:2]
         constant = T > 1 and spikes.stride(0) == 0
         frames = (spikes[:1] if constant else spikes).flatten(0, 1)
-        weight, bias = self.effective(spikes.dtype)
-        current = self.apply_weight(frames, weight)
+        bias: Tensor | None = self.bias
+        if self.deferred is not None and self.deferred.is_open and torch.is_grad_enabled():
+            current = self.deferred.linear(frames)
+        else:
+            weight, bias = self.effective(spikes.dtype)
+            current = self.apply_weight(frames, weight)
         if self.normalisation.kind == "batch" and self.training:
             current, bias = self.normalise_batch(current), None
         current = current.view(1 if constant else T, B, *current.shape[1:])
@@ -132,8 +139,7 @@ class Synapse(nn.Module):
         """
         norm = self.normalisation
         if norm.kind == "weight":
-            std = ettfs_std(fan_in(self.weight), self.T, norm.variance)
-            return kernels.normalise_weight(self.weight, std, norm.per, self.gain, dtype), self.bias
+            return kernels.normalise_weight(self.weight, self.std, norm.per, self.gain, dtype), self.bias
         if norm.kind == "batch":
             if self.training:
                 return self.weight.to(dtype), None
@@ -142,6 +148,19 @@ class Synapse(nn.Module):
             return scale_channels(self.weight, scale).to(dtype), shift - self.running_mean * scale
         weight = self.weight if self.gain is None else scale_channels(self.weight, self.gain)
         return weight.to(dtype), self.bias
+
+    @property
+    def std(self) -> float:
+        """The deviation that weights are normalised to."""
+        return ettfs_std(fan_in(self.weight), self.T, self.normalisation.variance)
+
+    def gradient_norm(self) -> Tensor:
+        """|dL/dW| of the last backward pass, deferred or not; 0 where there was none."""
+        if self.weight.grad is not None:
+            return self.weight.grad.norm()  # type: ignore[no-any-return]
+        if self.deferred is not None and self.deferred.squares is not None:
+            return self.deferred.squares.sum().sqrt()
+        return self.weight.new_zeros(())
 
     def normalise_batch(self, current: Tensor) -> Tensor:
         """Batch normalisation of `[N, out, ...]`, all frames of the batch together."""
@@ -174,7 +193,7 @@ class Synapse(nn.Module):
             fused._parameters, fused._buffers = {}, {}
             fused.normalisation = fused_normalisation(self.normalisation, bias is not None)
             fused.weight = nn.Parameter(weight.clone())
-            fused.gain = None
+            fused.gain = fused.deferred = None
             fused.bias = None if bias is None else nn.Parameter(bias.clone())
         return fused.eval()
 
@@ -192,6 +211,10 @@ class Linear(Synapse):
 
     def apply_weight(self, spikes: Tensor, weight: Tensor) -> Tensor:
         return F.linear(spikes, weight)
+
+    def defer(self) -> None:
+        """Leave the gradient of the normalised weight, from now on, to an optimiser that does the rest."""
+        self.deferred = Deferred(self.weight, self.gain, self.std)
 
     def check_input(self, spikes: Tensor) -> Tensor:
         if spikes.dim() < 3:

@@ -101,8 +101,8 @@ def observe(model: nn.Module, images: Tensor, labels: Tensor) -> Snapshot:
     if not layers:
         return Snapshot({})
     weights: list[Tensor] = [layer.synapse.weight for layer in layers.values()]
-    gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
-    norms = torch.stack([*torch._foreach_norm(weights), *torch._foreach_norm(gradients)]).float()
+    gradients = [layer.synapse.gradient_norm() for layer in layers.values()]
+    norms = torch.stack([*torch._foreach_norm(weights), *gradients]).float()
     shares, output = _run(model, images, layers)
     lengths = [len(shares[name]) if name in shares else 0 for name in layers]
     read = torch.cat([norms, _answers(output, labels), *shares.values()]).tolist()

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from firstspike.errors import FirstspikeError
 from firstspike.nn import Synapse
+from firstspike.training.adam import DeferringAdamW, large_synapses
 from firstspike.training.muon import Muon
 
 OptimizerKind = Literal["sgd", "adamw", "muon"]
@@ -81,8 +82,12 @@ class Schedule:
         return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
 
 
-def make_optimizers(net: nn.Module, config: OptimizerConfig) -> list[Optimizer]:
-    """The optimisers of a network: one, or Muon and AdamW. Each group remembers its peak rate as `peak`."""
+def make_optimizers(net: nn.Module, config: OptimizerConfig, alone: bool = True) -> list[Optimizer]:
+    """The optimisers of a network: one, or Muon and AdamW. Each group remembers its peak rate as `peak`.
+
+    Args:
+        alone: whether no other process waits for the gradients.
+    """
     weights, others, matrices = [], [], []
     synapses = [module for module in net.modules() if isinstance(module, Synapse)]
     hidden = {id(synapse.weight): synapse.weight.dim() for synapse in synapses[1:-1]}
@@ -108,7 +113,15 @@ def make_optimizers(net: nn.Module, config: OptimizerConfig) -> list[Optimizer]:
             torch.optim.SGD(groups, config.lr, config.momentum, nesterov=nesterov, fused=fused or None)
         )
     else:
-        optimizers.append(torch.optim.AdamW(groups, config.lr, (0.9, config.beta2), fused=fused))
+        betas = (0.9, config.beta2)
+        taken = {id(parameter) for parameter in weights}
+        whole = not alone or config.clip > 0  # somebody wants all gradients before the step
+        large = [] if whole else [one for one in large_synapses(net) if id(one.weight) in taken]
+        optimizers.append(
+            DeferringAdamW(groups, config.lr, betas, large)
+            if large
+            else torch.optim.AdamW(groups, config.lr, betas, fused=fused)
+        )
     if matrices:
         optimizers.append(Muon(matrices, config.muon_lr, config.muon_momentum, config.weight_decay))
     for optimizer in optimizers:

@@ -43,7 +43,7 @@ class Trainer:
         if isinstance(self.network, Network):
             self.network.compute_dtype = self.compute_dtype
         self.wrapped = place.wrap(self.model)
-        self.optimizers = make_optimizers(self.model, recipe.optimizer)
+        self.optimizers = make_optimizers(self.model, recipe.optimizer, alone=place.world == 1)
         self.average = MovingAverage(self.model, recipe.optimizer.ema) if recipe.optimizer.ema else None
         self.teacher = load_teacher(recipe, place, self.compute_dtype)
         self.batches = Batches(

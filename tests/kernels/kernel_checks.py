@@ -13,6 +13,8 @@ from torch import Tensor
 
 from firstspike import functional, kernels
 from firstspike.functional import ATAN, Surrogate
+from firstspike.nn import Linear, Normalisation
+from firstspike.training.adam import DeferringAdamW
 
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 
@@ -148,6 +150,46 @@ def check_normalise_weight(
     tolerance = TOLERANCE[dtype or torch.float32]
     for value, reference in zip(found, expected, strict=True):
         close(value, reference, tolerance, f"{shape}, {dtype}, seed {seed}")
+
+
+def check_adam(shape: tuple[int, int], device: str, dtype: torch.dtype, gain: bool) -> None:
+    """Three steps of AdamW from deferred gradients: same weights, gains, moments and norms of gradients."""
+    torch.manual_seed(seed := int.from_bytes(os.urandom(4)))
+    start, factors = torch.randn(shape) * 0.3 + 0.1, torch.rand(shape[0]) + 0.5
+    grads = [torch.randn(shape).to(dtype) for _ in range(3)]
+
+    def run(device: str, defer: bool) -> list[Tensor]:
+        synapse = Linear(shape[1], shape[0], 4, Normalisation(gain=gain, bias=False)).to(device)
+        with torch.no_grad():
+            for parameter, values in zip(synapse.parameters(), (start, factors), strict=False):
+                parameter.copy_(values)
+        groups = [{"params": [parameter]} for parameter in synapse.parameters()]
+        groups[0] |= {"weight_decay": 0.1}
+        optimizer: torch.optim.Optimizer
+        if defer:
+            optimizer = DeferringAdamW(groups, 0.01, (0.9, 0.999), [synapse])
+        else:
+            optimizer = torch.optim.AdamW(groups, 0.01, (0.9, 0.999))
+        norms = []
+        for grad in grads:
+            optimizer.zero_grad()
+            if synapse.deferred is not None:
+                synapse.deferred.normalise(dtype)
+                synapse.deferred.add(grad.to(device))
+            else:
+                options = (synapse.std, "channel", synapse.gain, dtype)
+                functional.normalise_weight(synapse.weight, *options).backward(grad)
+            optimizer.step()
+            assert (synapse.weight.grad is None) is defer
+            norms.append(synapse.gradient_norm())
+        state = optimizer.state[synapse.weight]
+        assert state["step"] == 3
+        moments = state["exp_avg"], state["exp_avg_sq"]
+        parameters = [parameter.detach() for parameter in synapse.parameters()]
+        return [torch.stack(norms), *moments, *parameters]
+
+    for value, reference in zip(run(device, True), run("cpu", False), strict=True):
+        close(value, reference, TOLERANCE[dtype], f"AdamW, {shape}, {dtype}, seed {seed}")
 
 
 def close(value: Tensor, reference: Tensor, tolerance: float, what: str) -> None:

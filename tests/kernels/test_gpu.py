@@ -13,15 +13,16 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from kernel_checks import CASES, Case, check_amos, check_normalise_weight, close
+from kernel_checks import CASES, Case, check_adam, check_amos, check_normalise_weight, close
 from step_checks import STEP_CASES, StepCase, check_steps
 
 import firstspike
 from firstspike import functional, kernels
 from firstspike.functional import Surrogate
 from firstspike.inference import Batched, batched
+from firstspike.training import adam
 from firstspike.training.distributed import find_place
-from firstspike.training.optimizer import OptimizerConfig
+from firstspike.training.optimizer import OptimizerConfig, make_optimizers
 from firstspike.training.trainer import Trainer
 
 LARGE = [
@@ -100,6 +101,42 @@ def check_all_weights() -> None:
             for gain in (False, True):
                 check_normalise_weight(shape, "cuda", dtype, gain)
     check_normalise_weight((64, 32, 3, 3), "cuda", torch.bfloat16, True, channels_last=True)
+
+
+def check_all_adam() -> None:
+    for shape in ((64, 16384), (33, 4096), (100, 3000), (10, 50)):
+        for dtype in (torch.float32, torch.bfloat16):
+            for gain in (False, True):
+                check_adam(shape, "cuda", dtype, gain)
+
+
+def check_deferred_training() -> None:
+    """Training with deferred gradients, plain and replayed as a graph, against torch's AdamW."""
+    from tests.training.small import recipe  # here, because it needs the whole house
+
+    options = OptimizerConfig("adamw", lr=1e-2, ema=0.9, weight_decay=1e-3)
+    large, adam.LARGE = adam.LARGE, 1
+    losses = []
+    for deferring, capture in ((False, False), (True, False), (True, True)):
+        trainer = Trainer(recipe("C8K3-P2-C8K3-FC16-FC4", optimizer=options), find_place("cuda"))
+        if not deferring:
+            trainer.optimizers = make_optimizers(trainer.model, options, alone=False)
+        trainer.capture = capture
+        for epoch in range(2):
+            trainer.epoch, trainer.step = epoch, 0
+            for _ in trainer.rest_of_epoch():
+                pass
+        losses.append(trainer.meter.read()["loss"])
+        weights = [layer.synapse.weight for layer in trainer.network.layers if hasattr(layer, "synapse")]
+        assert [weight.grad is None for weight in weights] == [False, False, deferring, deferring]
+    adam.LARGE = large
+    step = trainer.static_step
+    assert step is not None
+    assert step.graph is not None, step.failure
+    assert all(
+        layer.synapse.gradient_norm() > 0 for layer in trainer.network.layers if hasattr(layer, "synapse")
+    )
+    assert max(losses) - min(losses) < 0.03 * losses[0], losses
 
 
 def check_all_pools() -> None:
@@ -243,6 +280,8 @@ CHECKS = [
     check_all_steps,
     check_early_stopping,
     check_all_weights,
+    check_all_adam,
+    check_deferred_training,
     check_all_pools,
     check_a_large_batch_in_float32,
     check_a_network_in_all_its_ways,

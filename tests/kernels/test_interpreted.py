@@ -7,13 +7,13 @@ import numpy
 import pytest
 import torch
 import torch.nn.functional as F
-from kernel_checks import CASES, Case, check_amos, check_normalise_weight
+from kernel_checks import CASES, Case, check_adam, check_amos, check_normalise_weight
 from step_checks import STEP_CASES, StepCase, check_steps
 
 import firstspike
 from firstspike import functional, kernels
 from firstspike.inference import Batched
-from firstspike.kernels import neuron_ops, pooled_ops, step_ops, weight
+from firstspike.kernels import adam, neuron_ops, pooled_ops, step_ops, weight
 
 pytestmark = [
     pytest.mark.skipif(
@@ -52,7 +52,18 @@ def test_rows_longer_than_a_block_equal_the_reference(monkeypatch: pytest.Monkey
     check_normalise_weight((3, 200), "cpu", torch.bfloat16, gain=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("gain", [False, True])
+@pytest.mark.parametrize("shape", [(5, 7), (3, 200), (2, 512)])
+def test_deferred_gradients_train_as_torchs_adamw(
+    shape: tuple[int, int], gain: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adam, "CHUNK", 64)  # so that a row is one chunk, a few, or more than are loaded ahead
+    check_adam(shape, "cpu", dtype, gain)
+
+
 def test_many_tiles_a_program_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neuron_ops, "SUMMED_ROWS", 4)
     for module in (neuron_ops, pooled_ops):
         monkeypatch.setattr(module, "PROGRAMS", 2)
         monkeypatch.setattr(module, "BACKWARD_ELEMENTS", 16)
