@@ -36,6 +36,7 @@ class Watch:
         self.verdict = ""
         """Why the run must end now, if it must."""
         self._on_cpu = trainer.place.device.type == "cpu"
+        self._told_of_graph = False
         if trainer.place.leads:
             chosen = torch.linspace(
                 0, len(trainer.train_set) - 1, min(SAMPLES, len(trainer.train_set))
@@ -51,7 +52,19 @@ class Watch:
         look = epoch_ends or _is_early(steps)
         if look or self._on_cpu or steps % NAN_EVERY == 0:
             self._look_for_nan(share_loss=look)
-        return self._look(epoch_ends) if look and not self.verdict else []
+        return [*self._missing_graph(), *self._look(epoch_ends)] if look and not self.verdict else []
+
+    def _missing_graph(self) -> list[str]:
+        """Say once that steps could not be captured: they are right, but slow."""
+        static_step = self.trainer.static_step
+        if static_step is None or not static_step.failure or self._told_of_graph:
+            return []
+        self._told_of_graph = True
+        self.logs.log("no-graph", self.trainer.steps_taken, reason=static_step.failure)
+        reason = static_step.failure.splitlines()[0]
+        return [
+            f"The training step could not be captured as a CUDA graph, and runs several times slower: {reason}"
+        ]
 
     def _look_for_nan(self, share_loss: bool) -> None:
         """Weights are the same in all processes; the loss is not, and is asked for only where all look."""

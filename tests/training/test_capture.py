@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from firstspike.data import Augment
-from firstspike.training import Recipe
+from firstspike.training import Recipe, Run
 from firstspike.training.capture import StaticStep, can_capture
 from firstspike.training.distributed import find_place
+from firstspike.training.logs import Logs
 from firstspike.training.optimizer import OptimizerConfig
 from firstspike.training.recipe import NetConfig
 from firstspike.training.trainer import Trainer
+from firstspike.training.watch import Watch
 from tests.training.small import recipe
 
 AUGMENT = Augment(crop=1, flip=True, mixup=0.2)
@@ -129,3 +132,17 @@ def test_a_run_restored_in_the_middle_goes_on_as_before(each: Recipe) -> None:
         pass
     assert again.steps_taken == whole.steps_taken
     same(outcome(again), outcome(whole), 2e-2)
+
+
+def test_a_step_that_could_not_be_captured_is_told_of_once(tmp_path: Path) -> None:
+    trainer = make(RECIPES["adamw"], "cpu")
+    run = Run.create(trainer.recipe, tmp_path / "run")
+    watch = Watch(trainer, Logs(run, tensorboard=False))
+    trainer.static_step = StaticStep(trainer, graph=False)
+    trainer.step = len(trainer.batches)
+    assert watch.after_step() == []
+    trainer.static_step.failure = "operation not permitted\nwhen capturing"
+    (message,) = watch.after_step()
+    assert message.endswith("several times slower: operation not permitted")
+    assert watch.after_step() == []
+    assert run.metrics("no-graph")[0]["reason"] == trainer.static_step.failure
