@@ -144,7 +144,7 @@ def test_progress_is_a_plain_line_an_epoch_where_there_is_no_terminal(
 
 def test_in_a_terminal_there_is_a_bar(tmp_path: Path) -> None:
     terminal, screen = pty.openpty()
-    args = ["train", write_recipe(recipe(epochs=60), tmp_path), "--out", str(tmp_path / "run"), *CPU]
+    args = ["train", write_recipe(recipe(epochs=6000), tmp_path), "--out", str(tmp_path / "run"), *CPU]
     process = start([*args, "--max-minutes", "0.05"], Path(os.ttyname(screen)), COLUMNS="120", TERM="xterm")
     written = bytearray()
     while process.exitcode is None or select.select([terminal], [], [], 0)[0]:
@@ -154,7 +154,7 @@ def test_in_a_terminal_there_is_a_bar(tmp_path: Path) -> None:
     text = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", written.decode())
     assert status == STOPPED_STATUS, text
     assert re.search(
-        r"epoch \d+/60 .*\d+% .*left  [\d,]+ images/s  loss [\d.]+  train [\d.]+ %  steps [\d.]+", text
+        r"epoch \d+/6000 .*\d+% .*left  [\d,]+ images/s  loss [\d.]+  train [\d.]+ %  steps [\d.]+", text
     )
     assert "Stopped by the time limit; resumable." in text
     assert f"firstspike resume {tmp_path / 'run'}" in text.replace("\r\n", "")
