@@ -45,8 +45,8 @@ def build_from(config: NetworkConfig) -> Network:
             case Dense():
                 last = index == len(tokens) - 1
                 linear = Linear(math.prod(given), token.neurons, config.T, config.normalisation)
-                fall = config.fall if last else 0.0
-                neurons = AMOS(config.neuron, token.neurons, config.T, fall)
+                fall = (config.fall, config.lift) if last else (0.0, 0.0)
+                neurons = AMOS(config.neuron, token.neurons, config.T, *fall)
                 layers.append((Readout if last else Spiking)(linear, neurons))
                 if config.dropout and not last:
                     layers.append(Dropout(config.dropout))

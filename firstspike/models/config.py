@@ -39,6 +39,8 @@ class NetworkConfig:
     A clear answer is given at once all the same; close ones come one after the other, in the order of their
     membranes, instead of together, and weak ones late instead of never.
     """
+    lift: float = 0.0
+    """How far above V (below it, where negative) the middle of that fall lies, as a share of V."""
     input_mean: tuple[float, ...] = (0.0,)
     """Mean per input channel (or one for all), taken off the input."""
     input_std: tuple[float, ...] = (1.0,)
@@ -59,6 +61,11 @@ class NetworkConfig:
             raise FirstspikeError(f"A classifier needs at least 2 classes, not {self.classes}.")
         if not self.fall >= 0:
             raise FirstspikeError(f"The output's threshold falls by 0 or more, not {self.fall}.")
+        if not 1 + self.lift + self.fall > 0:
+            raise FirstspikeError(
+                f"With a lift of {self.lift} and a fall of {self.fall} the output's threshold begins at "
+                f"{1 + self.lift + self.fall:g} V: it must begin above 0."
+            )
         for name, values in (("mean", self.input_mean), ("std", self.input_std)):
             if len(values) not in (1, self.input_shape[0]) or not all(map(math.isfinite, values)):
                 raise FirstspikeError(
@@ -81,4 +88,5 @@ class NetworkConfig:
         has_bias = self.normalisation.bias or self.normalisation.kind == "batch"
         folds = has_bias and self.neuron.tau is None and self.T > 1  # see Readout.fuse
         normalisation = fused_normalisation(self.normalisation, has_bias)
-        return replace(self, normalisation=normalisation, fall=0.0 if folds else self.fall)
+        fall, lift = (0.0, 0.0) if folds else (self.fall, self.lift)
+        return replace(self, normalisation=normalisation, fall=fall, lift=lift)

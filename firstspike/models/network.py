@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -241,6 +242,14 @@ class Network(nn.Module):
         if self.config.encoding == "latency":
             return self._cast(latency(state.source, self.T)[state.t : state.t + steps])
         return state.source.expand(steps, *state.source.shape)
+
+    def set_fall(self, fall: float, lift: float = 0.0) -> None:
+        """Let the output's threshold fall otherwise: see `NetworkConfig`. Membranes stay as they are."""
+        self.config = replace(self.config, fall=fall, lift=lift)
+        old = self.readout.neuron
+        new = AMOS(old.neuron, self.readout.synapse.weight.shape[0], self.T, fall, lift)
+        new.force_last = old.force_last
+        self.readout.neuron = new.to(self.input_mean.device).train(old.training)
 
     def fuse(self) -> "Network":
         """The same network with normalisation, gain and bias folded into plain weights: the same spikes."""

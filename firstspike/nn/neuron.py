@@ -47,7 +47,7 @@ class AMOS(nn.Module):
     Learned thresholds need to know their `channels` and, per step, `T`; so does a threshold that falls.
 
     Args:
-        fall: let the threshold fall evenly over the T steps, from V (1 + fall) to V (1 - fall).
+        fall: let the threshold fall evenly over the T steps, from V (1 + lift + fall) to V (1 + lift - fall).
     """
 
     threshold: float | Tensor
@@ -58,16 +58,17 @@ class AMOS(nn.Module):
         channels: int | None = None,
         T: int | None = None,
         fall: float = 0.0,
+        lift: float = 0.0,
     ) -> None:
         super().__init__()
         self.neuron = neuron = neuron or Neuron()
         self.force_last: bool | None = None
         """Whether the last step is forced to fire; None means while training, which is the paper's rule."""
-        if neuron.learn_threshold == "fixed" and not fall:
+        if neuron.learn_threshold == "fixed" and not fall and not lift:
             self.threshold = neuron.threshold
             return
-        if fall:
-            self._let_fall(fall, channels, T)
+        if fall or lift:
+            self._let_fall(fall, lift, channels, T)
             return
         if channels is None or (neuron.learn_threshold == "channel-step" and T is None):
             raise FirstspikeError(
@@ -77,7 +78,7 @@ class AMOS(nn.Module):
         shape = (channels,) if neuron.learn_threshold == "channel" else (T or 1, channels)
         self.threshold = nn.Parameter(torch.full(shape, float(neuron.threshold)))
 
-    def _let_fall(self, fall: float, channels: int | None, T: int | None) -> None:
+    def _let_fall(self, fall: float, lift: float, channels: int | None, T: int | None) -> None:
         if self.neuron.learn_threshold != "fixed":
             raise FirstspikeError(
                 "A threshold is either learned or falls: leave out fall or learn_threshold."
@@ -86,8 +87,8 @@ class AMOS(nn.Module):
             raise FirstspikeError(
                 "A threshold that falls needs the number of channels and T: give AMOS(neuron, channels=..., T=...)."
             )
-        shares = torch.linspace(1 + fall, 1 - fall, T) if T > 1 else torch.ones(1)
-        values = self.neuron.threshold * shares[:, None].repeat(1, channels)
+        shares = torch.linspace(fall, -fall, T) if T > 1 else torch.zeros(1)
+        values = self.neuron.threshold * (1 + lift + shares)[:, None].repeat(1, channels)
         self.register_buffer("threshold", values, persistent=False)
 
     def forward(

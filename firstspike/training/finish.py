@@ -4,6 +4,7 @@ import copy
 import importlib.util
 import time
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,6 +21,7 @@ from firstspike.measure.evaluate import batches_of
 from firstspike.measure.plots import accuracy_curve, spike_raster
 from firstspike.models import Network, RateTwin, Twin, save
 from firstspike.nn import Output
+from firstspike.training.fall import choose_fall
 from firstspike.training.run import Run, whole
 from firstspike.training.trainer import Trainer
 
@@ -83,6 +85,11 @@ def finish(run: Run, trainer: Trainer) -> None:
     if not trainer.place.leads or trainer.test_set is None:
         return
     model: nn.Module = copy.deepcopy(trainer.model).eval()
+    chosen: dict[str, Any] = {}
+    if trainer.recipe.network.choose_fall and isinstance(model, Network):
+        fall = choose_fall(model, trainer.recipe, trainer.train_set, trainer.validation_set)
+        model.set_fall(fall.fall, fall.lift)
+        chosen = {"fall": asdict(fall)}
     if isinstance(model, Network | Twin):
         save(model, run.model)
     else:
@@ -105,6 +112,7 @@ def finish(run: Run, trainer: Trainer) -> None:
             "recipe": trainer.recipe.name,
             "seed": trainer.recipe.seed,
             "epochs": trainer.recipe.epochs,
+            **chosen,
             "test": test,
             "test_seconds": round(time.monotonic() - started, 2),
             "last_epoch": epochs[-1] if epochs else {},

@@ -48,7 +48,11 @@ class NetConfig:
     dropout: float = 0.0
     """Dropout rate after hidden fully connected layers, one mask for all steps."""
     fall: float = 0.0
-    """How far the output's threshold falls over the steps, from V (1 + fall) to V (1 - fall)."""
+    """How far the output's threshold falls over the steps, from V (1 + lift + fall) to V (1 + lift - fall)."""
+    lift: float = 0.0
+    """How far above V (below it, where negative) the middle of that fall lies."""
+    choose_fall: bool = False
+    """Choose fall and lift at the end of the training: on what is held out, or else on augmented training samples."""
     start_from: str | None = None
     """A run or model folder whose weights to start from: for example a trained ReLU twin's."""
     teacher: str | None = None
@@ -137,6 +141,7 @@ class Recipe:
             pooling=self.network.pooling,
             dropout=self.network.dropout,
             fall=self.network.fall if self.network.unit == "spike" else 0.0,
+            lift=self.network.lift if self.network.unit == "spike" else 0.0,
             input_mean=mean,
             input_std=std,
         )

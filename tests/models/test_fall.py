@@ -42,13 +42,14 @@ def test_stepping_and_saving_keep_the_fall(tmp_path: Path) -> None:
     assert torch.equal(torch.as_tensor(answer.label), spike_times(wanted).argmin(1))
 
 
+@pytest.mark.parametrize(("fall", "lift"), [(0.75, 0.0), (1.5, -0.5), (0.0, 0.4)])
 @pytest.mark.parametrize("T", [2, 4, 8])
-def test_fusing_folds_the_fall_into_weights_and_bias(T: int) -> None:
-    net = falling(T=T).double()
+def test_fusing_folds_the_fall_into_weights_and_bias(T: int, fall: float, lift: float) -> None:
+    net = falling(fall, T, lift=lift).double()
     for parameter in net.readout.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)
     fused, x = net.fuse(), images(net, 64)
-    assert fused.config.fall == 0
+    assert fused.config.fall == fused.config.lift == 0
     assert fused.readout.neuron.threshold == 1.0
     whole, plain = net(x), fused(x)
     assert torch.equal(plain.spikes, whole.spikes)
@@ -84,3 +85,16 @@ def test_bad_falls_are_refused() -> None:
         falling(neuron=Neuron(learn_threshold="channel"))
     with pytest.raises(FirstspikeError, match="needs the number of channels and T"):
         AMOS(Neuron(), fall=0.5)
+    with pytest.raises(FirstspikeError, match=r"begins at -0\.5 V: it must begin above 0"):
+        falling(0.5, lift=-2.0)
+
+
+def test_another_fall_is_what_a_network_built_with_it_has() -> None:
+    net, x = falling(0.25), images(falling(), 32)
+    membrane = net(x).membrane
+    net.set_fall(1.5, -0.25)
+    wanted = falling(1.5, lift=-0.25)
+    assert net.config == wanted.config
+    assert torch.equal(net(x).spikes, wanted(x).spikes)
+    assert torch.equal(net(x).membrane, membrane)
+    assert torch.equal(net.train()(x).spikes, wanted.train()(x).spikes)
