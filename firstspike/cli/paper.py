@@ -13,7 +13,7 @@ from firstspike.errors import FirstspikeError
 from firstspike.paper import ENTRIES, Settings, keep_all, train_all
 from firstspike.paper import make as make_entry
 from firstspike.paper.entry import Entry
-from firstspike.paper.make import Only
+from firstspike.paper.make import Only, missing
 from firstspike.paper.report import write_results
 from firstspike.training import Options
 from firstspike.training.run import command
@@ -28,7 +28,9 @@ def list_() -> None:
     width = max(map(len, ENTRIES))
     for name, entry in ENTRIES.items():
         quick, full = (sum(map(len, entry.plan(form).values())) for form in (True, False))
-        runs = f"{quick} quick or {full} full runs" if full else "no runs"
+        wanted = len(missing([entry], Settings()))
+        left = f", {wanted} of them yet to be trained" if wanted else ""
+        runs = f"{quick} quick or {full} full runs{left}" if full else "no runs"
         print(f"{name:<{width}}  {entry.kind:<6}  {entry.title} ({runs})")
 
 

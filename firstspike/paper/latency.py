@@ -45,7 +45,15 @@ def latency(runs: Runs, context: Context) -> Made:
         (below, depth - 1 + answer, "(b) step by step: each step goes on at once"),
     ):
         axes.axvline(end, color="black", linestyle="--", linewidth=1)
-        axes.text(end + 0.25, depth - 0.05, f"first output spike, at time {end}", va="bottom", fontsize=8)
+        late = end > depth * T / 2
+        axes.text(
+            end + (-0.25 if late else 0.25),
+            depth + 0.05,
+            f"first output spike, at time {end}",
+            va="bottom",
+            ha="right" if late else "left",
+            fontsize=8,
+        )
         axes.set(title=title, xlim=(0, depth * T + 0.5), ylim=(-0.1, depth + 0.5))
         axes.set_yticks([row + 0.45 for row in range(depth)], layers)
     below.set_xlabel("time (one unit: one layer works on one step)")

@@ -52,7 +52,9 @@ def train_all(
 
     Returns how each ended, by the name of its folder.
     """
-    return side_by_side(missing(entries, settings), jobs, settings.options, tell, "firstspike.paper.worker")
+    wanted = missing(entries, settings)
+    tell(f"{len(wanted)} runs to train, {sum(job.recipe.epochs for job in wanted)} epochs in all")
+    return side_by_side(wanted, jobs, settings.options, tell, "firstspike.paper.worker")
 
 
 def missing(entries: Sequence[Entry], settings: Settings) -> list[Job]:
@@ -103,12 +105,14 @@ def make(
         label: there for label, seeds in runs.items() if (there := [run for run in seeds if is_over(run)])
     }
     absent = [label for label in plan if label not in runs]
+    left_out = any(entry.needs is None or label in entry.needs for label in absent)
     if absent:
-        tell(f"{entry.name}: no run yet of {', '.join(absent)}")
-    if any(entry.needs is None or label in entry.needs for label in absent):
+        tell(f"{entry.name}: no run yet of {', '.join(absent)}{'; left out' if left_out else ''}")
+    if left_out:
         return []
     made = entry.render(runs, Context(settings.quick, library))
-    paths = write(entry, made, settings, runs)
+    short = {label: len(seeds) - len(runs.get(label, [])) for label, seeds in plan.items()}
+    paths = write(entry, made, settings, runs, {label: count for label, count in short.items() if count})
     tell(f"{entry.name}: {', '.join(path.name for path in paths)} ({time.monotonic() - started:.0f} s)")
     return paths
 
@@ -118,20 +122,20 @@ def usable_by(entry: Entry, library: list[Run]) -> list[Run]:
     return [run for run in library if (run.folder / DIAGNOSTICS).is_dir()] if entry.diagnosed else library
 
 
-def write(entry: Entry, made: Made, settings: Settings, runs: Runs) -> list[Path]:
-    """The entry's Markdown and JSON, and its picture as SVG and PNG."""
+def write(entry: Entry, made: Made, settings: Settings, runs: Runs, lacking: dict[str, int]) -> list[Path]:
+    """The entry's Markdown and JSON, and its picture as SVG and PNG; it says how many runs of a label it lacks."""
     settings.folder.mkdir(parents=True, exist_ok=True)
     stem = settings.folder / entry.name
     paths = [stem.with_suffix(".md"), stem.with_suffix(".json")]
     with whole(paths[0]) as part:
-        part.write_text(markdown(entry, made, settings.quick, runs))
-    write_json(paths[1], _values(entry, made, settings.quick, runs))
+        part.write_text(markdown(entry, made, settings.quick, runs, lacking))
+    write_json(paths[1], _values(entry, made, settings.quick, runs) | {"missing": lacking})
     if made.figure is not None:
         paths += save_figure(made.figure, stem)
     return paths
 
 
-def markdown(entry: Entry, made: Made, quick: bool, runs: Runs) -> str:
+def markdown(entry: Entry, made: Made, quick: bool, runs: Runs, lacking: dict[str, int]) -> str:
     """An entry as a section of its own."""
     parts = [f"## {entry.title}"]
     if quick and entry.recipes():
@@ -140,6 +144,8 @@ def markdown(entry: Entry, made: Made, quick: bool, runs: Runs) -> str:
         )
     elif runs:
         parts.append(trained_how(runs))
+    if lacking:
+        parts.append(f"**Incomplete**: {told_missing(lacking, runs)}.")
     if made.figure is not None:
         parts.append(f"![{entry.title}]({entry.name}.png)")
     if made.table:
@@ -163,6 +169,14 @@ def trained_how(runs: Runs) -> str:
         "" if max(map(len, runs.values())) == 1 else " Values are means, ± the sample deviation over seeds."
     )
     return f"Full form: {seeds} of each network, {epochs}, batches of {sizes}.{spread}"
+
+
+def told_missing(lacking: dict[str, int], runs: Runs) -> str:
+    """Which runs there are not yet: whole labels, and seeds of others."""
+    none = [label for label in lacking if label not in runs]
+    fewer = [f"{label} ({count})" for label, count in lacking.items() if label in runs]
+    parts = [f"no run yet of {', '.join(none)}"] if none else []
+    return "; ".join(parts + ([f"seeds missing of {', '.join(fewer)}"] if fewer else []))
 
 
 def _counted(values: set[int], name: str) -> str:

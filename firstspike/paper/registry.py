@@ -61,7 +61,7 @@ _ALL = (
         "normalisation",
         "Currents with and without weight normalisation",
         "figure",
-        lambda: recipes.some("init-pool-twd", "full"),
+        lambda: recipes.some("init-pool-twd", "norm", "full"),
         initialisation.normalisation,
         diagnosed=True,
         seeds=SEEDS,
@@ -74,7 +74,7 @@ _ALL = (
         recipes.depths,
         initialisation.depth,
         tuple(f"{depth} {init}" for depth in (5, 8, 11) for init in ("kaiming", "ettfs")),
-        needs=(),
+        needs=("5 kaiming", "5 ettfs", "11 kaiming", "11 ettfs"),
     ),
     Entry(
         "epochs",
@@ -91,7 +91,7 @@ _ALL = (
         recipes.gammas,
         ablation.gamma,
         ("exponential 2", "exponential 3", "linear 1", "linear 3"),
-        needs=("linear 1",),
+        needs=("linear 1", "exponential 3"),
     ),
     Entry(
         "decoder-steps",

@@ -198,6 +198,12 @@ def _entries(folder: Path, form: str, title: str) -> list[str]:
         f"[{name}](results/paper/{form}/{name}.{'png' if ENTRIES[name].kind == 'figure' else 'md'})"
         for name in found
     )
+    lacking = [
+        f"{name} (no run yet of {', '.join(made['missing'])})"
+        for name, made in found.items()
+        if made.get("missing")
+    ]
+    absent = [name for name in ENTRIES if name not in found]
     claims = [Claim(**claim).line() for made in found.values() for claim in made["claims"]]
     flag = warning = ""
     if form == "quick":
@@ -209,6 +215,8 @@ def _entries(folder: Path, form: str, title: str) -> list[str]:
         f"## {title}",
         f"Made by `firstspike paper make all{flag}` at {origins}, from runs at {runs}.{warning}",
         links + ".",
+        f"Incomplete: {'; '.join(lacking)}." if lacking else "",
+        f"Left out, for want of runs: {', '.join(absent)}." if absent else "",
         "The paper's claims, tested on these:\n\n" + "\n".join(claims) if claims else "",
     ]
 

@@ -12,10 +12,11 @@ from firstspike.nn import Normalisation
 from firstspike.paper import ENTRIES, Settings, keep_all, make, train_all
 from firstspike.paper import recipes as experiments
 from firstspike.paper.entry import Context, Entry, Runs, make_quick
-from firstspike.paper.make import missing
+from firstspike.paper.make import finished, missing, told_missing
 from firstspike.paper.report import results_page, the_papers
 from firstspike.paper.runs import diagnostics, digest, library_in, obtain
 from firstspike.paper.table import Claim, Made, Table, text
+from firstspike.paper.tables import compared
 from firstspike.training import Options, Recipe, Run, get_recipe
 from firstspike.training.optimizer import OptimizerConfig
 from tests.training.small import recipe
@@ -195,7 +196,7 @@ def test_kept_runs_are_enough_to_draw_from(tmp_path: Path, monkeypatch: pytest.M
     )
     made = make(entry, there, tell)
     copies = keep_all(there.cache, here.kept)
-    assert len(copies) == 4
+    assert len(copies) == 6
     for copy in copies:
         files = [path for path in copy.folder.rglob("*") if path.is_file()]
         assert sum(path.stat().st_size for path in files) < 40_000
@@ -224,7 +225,73 @@ def test_a_sweep_is_drawn_from_the_points_there_are(tmp_path: Path, monkeypatch:
     lines: list[str] = []
     paths = make(ENTRIES["time-steps"], settings, lines.append)
     assert lines[0] == "time-steps: no run yet of 2, 3, 5, 6, 7, 9, 10, 11, 12"
-    assert len(json.loads(paths[1].read_text())["table"]["rows"]) == 2
+    made = json.loads(paths[1].read_text())
+    assert len(made["table"]["rows"]) == 2
+    assert made["missing"] == dict.fromkeys(("2", "3", "5", "6", "7", "9", "10", "11", "12"), 1)
+    assert "**Incomplete**: no run yet of 2, 3, 5, 6, 7, 9, 10, 11, 12." in paths[0].read_text()
+    assert [claim["sentence"] for claim in made["claims"]] == ["Few steps cost accuracy."]
+
+    page = results_page(tmp_path)
+    assert "Left out, for want of runs: accuracy, steps, energy" not in page, (
+        "the folder has nothing in full form"
+    )
+    settings.folder.rename(tmp_path / "moved")
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "moved").rename(tmp_path / "paper" / "full")
+    page = results_page(tmp_path)
+    assert "Incomplete: time-steps (no run yet of 2, 3, 5, 6, 7, 9, 10, 11, 12)." in page
+    assert "Left out, for want of runs: accuracy, steps, energy" in page
+
+
+def test_a_figure_of_one_point_is_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "firstspike.paper.recipes.of_ablation", lambda name: tiny(get_recipe(f"ablation-{name}"))
+    )
+    settings = Settings(False, tmp_path, tmp_path / "runs", tmp_path, options=CPU, kept=tmp_path, only="draw")
+    obtain(experiments.full(), settings.cache, [], CPU, tell)
+    lines: list[str] = []
+    assert make(ENTRIES["gamma"], settings, lines.append) == []
+    assert make(ENTRIES["depth"], settings, lines.append) == []
+    assert all(line.endswith("; left out") for line in lines)
+
+
+def test_missing_seeds_are_told() -> None:
+    there = {"a": [Run(Path("a"))]}
+    assert told_missing({"a": 2, "b": 3}, there) == "no run yet of b; seeds missing of a (2)"
+
+
+def _scored(folder: Path, scores: list[float]) -> list[Run]:
+    runs = [Run(folder / f"{seed}") for seed in range(len(scores))]
+    for run, score in zip(runs, scores, strict=True):
+        run.folder.mkdir(parents=True)
+        (run.folder / "summary.json").write_text(json.dumps({"test": {"strict": score}}))
+    return runs
+
+
+def test_accuracies_say_whether_their_seeds_overlap(tmp_path: Path) -> None:
+    low, high, between = (
+        _scored(tmp_path / name, scores)
+        for name, scores in (("low", [88.0, 90.0]), ("high", [91.0, 92.0]), ("between", [89.0, 91.5]))
+    )
+    assert compared(low, high) == "89.00 ± 1.41 to 91.50 ± 0.71 %"
+    assert compared(low, between).endswith("(seeds overlap)")
+    assert compared(low[:1], between[:1]) == "88.00 to 89.00 %"
+    assert compared(low, []) == "failed"
+
+
+def test_what_was_kept_is_not_trained_again() -> None:
+    """Of the full form, exactly those runs that results/paper/runs and results/runs lack."""
+    results = Path(__file__).parents[2] / "results"
+    none, settings = (
+        Settings(False, Path("none"), Path("none"), library, kept=kept)
+        for library, kept in ((Path("none"), Path("none")), (results / "runs", results / "paper" / "runs"))
+    )
+    entries = list(ENTRIES.values())
+    wanted = {digest(job.recipe) for job in missing(entries, none)}
+    there = {digest(run.recipe) for run in finished(settings)}
+    assert {digest(job.recipe) for job in missing(entries, settings)} == wanted - there
+    kept = {digest(run.recipe) for run in library_in(results / "paper" / "runs")}
+    assert kept <= wanted, "a kept run that no entry asks for"
 
 
 def test_few_epochs_are_looked_at_and_always_the_last(tmp_path: Path) -> None:
