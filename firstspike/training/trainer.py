@@ -253,6 +253,8 @@ def load_teacher(recipe: Recipe, place: Place, compute_dtype: torch.dtype | None
     if not recipe.loss.distil:
         return None
     teacher = find_model(str(recipe.network.teacher)).model.to(place.device)
+    if isinstance(teacher, Twin):  # a spiking one keeps its membranes at the scale they were trained at
+        teacher = Twin(teacher.net.fuse())
     for module in teacher.modules():
         if isinstance(module, Network):
             module.compute_dtype = compute_dtype

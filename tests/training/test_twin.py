@@ -152,3 +152,15 @@ def test_the_network_of_a_run_is_loaded_as_it_was_tested(runs: dict[str, Run]) -
 def test_recipes_of_twins_say_so(runs: dict[str, Run]) -> None:
     assert isinstance(runs["relu"].recipe, Recipe)
     assert runs["relu"].recipe.network.unit == "relu"
+
+
+def test_a_teacher_gives_the_answers_of_the_run_it_comes_from(runs: dict[str, Run]) -> None:
+    for unit, run in runs.items():
+        one = trainer(
+            recipe(network=NetConfig("FC16-FC4", teacher=str(run.folder)), loss=Loss(mse=0, distil=1))
+        )
+        images = next(one.batches.epoch(0)).images
+        with torch.no_grad():
+            found = as_logits(one.teacher(images), 2.0)  # type: ignore[misc]
+            wanted = as_logits(load_either(run.model).eval()(images), 2.0)
+        torch.testing.assert_close(found, wanted, msg=unit)
