@@ -19,6 +19,7 @@ PARTS = {
     "norm": "init, pooling, norm, TWD",
     "full": "init, pooling, norm with affine, TWD",
 }
+OTHERS = {"baseline": "nothing else", "twd": "TWD", "pool-twd": "pooling and TWD"}
 
 
 def components(runs: Runs, context: Context) -> Made:
@@ -51,7 +52,7 @@ def components(runs: Runs, context: Context) -> Made:
         Claim(
             "ETTFS-init gains over Kaiming, all else equal.",
             all(scores[with_] > scores[without] for without, with_ in pairs),
-            "; ".join(f"{PARTS[a]}: {compared(runs[a], runs[b])}" for a, b in pairs) + ".",
+            "; ".join(f"beside {OTHERS[a]} {compared(runs[a], runs[b])}" for a, b in pairs) + ".",
         ),
         Claim(
             "Average pooling gains over max pooling.",

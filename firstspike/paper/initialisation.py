@@ -252,7 +252,8 @@ def normalisation(runs: Runs, context: Context) -> Made:
     headings = ("network", "layer", "variance at the start", "after the first epoch", "after the last epoch")
     typical = {name: math.exp(sum(values) / len(values)) for name, values in shifts.items()}
     without, alone, affine = (typical.get(name, math.nan) for name in names)
-    measured = "(geometric mean over layers and seeds; nan: it has failed)"
+    failed = "; nan: it has failed" if len(typical) < len(names) else ""
+    measured = f"(geometric mean over layers and seeds{failed})"
     claims = (
         Claim(
             "Weight normalisation keeps the current's variance to the last epoch, without it the variance moves.",
