@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ def measure(
 ) -> dict[str, Any]:
     """Milliseconds of a call: median, and the 10th and 90th percentile; and its peak memory in GiB.
 
+    `host_ms` is how long one call keeps the host while the GPU is idle: where it is about `ms`, the GPU waits for
+    Python and launches.
+
     Args:
         seconds: how long to repeat, instead of `repeats` times; at least 5 times, and after 3 for warming up.
         watch: who tells what clocks and power did meanwhile.
@@ -38,9 +42,10 @@ def measure(
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     start = time.monotonic()
+    step()
+    host = time.monotonic() - start
+    torch.cuda.synchronize()
     if seconds is not None:
-        step()
-        torch.cuda.synchronize()
         repeats = max(5, min(100, int(seconds / (time.monotonic() - start))))
     events = [torch.cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
     events[0].record()
@@ -53,7 +58,8 @@ def measure(
         "ms": round(statistics.median(times), 4),
         "ms_p10": round(times[len(times) // 10], 4),
         "ms_p90": round(times[-1 - len(times) // 10], 4),
-        "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 3),
+        "host_ms": round(1e3 * host, 4),
+        "peak_gib": round(max(torch.cuda.max_memory_allocated(), getattr(step, "peak", 0)) / 2**30, 3),
         "repeats": repeats,
     }
     if watch is not None:
@@ -95,7 +101,18 @@ def format_row(result: dict[str, Any]) -> str:
     return f"{result['name']:<44} {result['ms']:8.2f} ms {spread:<20} {rate} {result['peak_gib']:6.2f} GiB{power}"
 
 
-def captured(step: Callable[[], object], calls: int = 1) -> Callable[[], object]:
+@dataclass(frozen=True)
+class Captured:
+    """A CUDA graph, and the bytes in use at most while it was captured: replaying it allocates nothing."""
+
+    graph: torch.cuda.CUDAGraph
+    peak: int
+
+    def __call__(self) -> None:
+        self.graph.replay()
+
+
+def captured(step: Callable[[], object], calls: int = 1) -> Captured:
     """`calls` of a step as one CUDA graph, after a warm-up on a side stream as capture demands."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -104,10 +121,11 @@ def captured(step: Callable[[], object], calls: int = 1) -> Callable[[], object]
             step()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
+    torch.cuda.reset_peak_memory_stats()
     with torch.cuda.graph(graph):
         for _ in range(calls):
             step()
-    return graph.replay
+    return Captured(graph, torch.cuda.max_memory_allocated())
 
 
 def ceilings() -> dict[str, float]:

@@ -25,21 +25,22 @@ from _watch import Watch
 
 import firstspike
 from firstspike import functional
-from firstspike.nn import chain
 from firstspike.training.optimizer import OptimizerConfig, make_optimizers
 
 T, BATCH = 8, 128
 STEPS = (2, 4, 8, 16, 32, 64)
-PART = chain.PART_BYTES
 BATCHES = (32, 64, 128, 256, 512, 1024)
+PEER_SIZES = ((4, BATCH), (16, BATCH), (64, BATCH), (T, 32), (T, 512))
+"""T and batch at which SpikingJelly is measured in the sweeps."""
 
 FLOOR = f"floor, {T - 1} frames"
 PLAIN_FLOOR = f"floor, {T - 1} frames, plain layout"
+OURS = "firstspike, CUDA graph"
 
 Step = Callable[[], object]
 
 
-LONG, SHORT = 1.0, 0.3
+LONG, SHORT = 1.0, 0.15
 """Seconds to repeat a step of the rows at T = 8, batch 128, long enough for clocks to settle; and of the sweeps."""
 
 
@@ -62,20 +63,19 @@ def ours(
     batch: int,
     optimise: bool = True,
     graph: bool = False,
-    recompute: int = 0,
+    recompute: bool = False,
     defer: bool = True,
 ) -> Step:
     """Our training step: forward, decoder, mean squared error, backward, Adam as training has it.
 
     Args:
-        recompute: bytes of a layer's frames to work on at a time, and again in backward; 0 keeps all frames.
+        graph: replay the step as one CUDA graph, as training does.
         defer: whether the optimiser takes the gradient of large normalised weights before it is that of the weight.
     """
     with torch.device("cuda"):
         net = firstspike.build("SCNN6", input_shape=(3, 32, 32), T=T)
     net = net.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    net.compute_dtype, net.recompute = torch.bfloat16, recompute > 0
-    chain.PART_BYTES = recompute or chain.PART_BYTES
+    net.compute_dtype, net.recompute = torch.bfloat16, recompute
     (optimizer,) = make_optimizers(net, OptimizerConfig("adamw", lr=1e-4), alone=defer)
     for group in optimizer.param_groups:
         group["capturable"] = graph
@@ -120,27 +120,21 @@ def where_time_goes(steps: int = 3) -> Iterator[dict[str, Any]]:
 
 def own_rows() -> list[Row]:
     """The floors and our step at T = 8, batch 128."""
-    step = partial(ours, T, BATCH)
-    again = partial(ours, T, BATCH, recompute=PART)
-    half = partial(ours, T, BATCH, recompute=PART // 2)
+    step = partial(ours, T, BATCH, graph=True)
     return [
         Row(FLOOR, partial(_floor.floor, T - 1, BATCH)),
-        Row("firstspike", step),
-        Row("firstspike, CUDA graph", partial(step, graph=True)),
+        Row(OURS, step),
+        Row("firstspike", partial(ours, T, BATCH)),
         Row(PLAIN_FLOOR, partial(_floor.floor, T - 1, BATCH, plain=True)),
-        Row("firstspike, gradients not deferred", partial(step, defer=False)),
-        Row("firstspike, gradients not deferred, CUDA graph", partial(step, defer=False, graph=True)),
-        Row("firstspike, without optimiser", partial(step, optimise=False, defer=False)),
-        Row(f"floor, {T} frames", partial(_floor.floor, T, BATCH)),
-        Row("firstspike, recompute", again),
-        Row("firstspike, recompute, CUDA graph", partial(again, graph=True)),
-        Row("firstspike, recompute, half the part", half, seconds=SHORT),
-        Row("firstspike, recompute, T = 32", partial(ours, 32, BATCH, recompute=PART), 32, seconds=SHORT),
+        Row(f"{OURS}, gradients not deferred", partial(step, defer=False)),
+        Row(f"{OURS}, without optimiser", partial(step, optimise=False, defer=False)),
+        Row(f"{OURS}, recompute", partial(step, recompute=True)),
+        Row(f"{OURS}, recompute, T = 32", partial(ours, 32, BATCH, graph=True, recompute=True), 32),
     ]
 
 
 def peer_rows() -> list[Row]:
-    """SpikingJelly and snnTorch at T = 8, batch 128, where they are present; what compiles comes last."""
+    """SpikingJelly and snnTorch at T = 8, batch 128, where they are present."""
     rows: list[Row] = []
     network = partial(_peers.spikingjelly, T, BATCH)
     if reason := _peers.missing("spikingjelly.activation_based"):
@@ -155,13 +149,19 @@ def peer_rows() -> list[Row]:
         print(f"snnTorch left out: {reason}")
     else:
         rows.append(Row("snnTorch, Leaky", partial(_peers.snntorch, T, BATCH)))
-    if not _peers.missing("spikingjelly.activation_based"):
-        rows.append(Row("SpikingJelly, AMOS loop, compiled", partial(network, True, _peers.compiled_loop)))
     return rows
 
 
+def compiled_rows() -> list[Row]:
+    """The peer that takes 40 s to compile."""
+    if _peers.missing("spikingjelly.activation_based"):
+        return []
+    network = partial(_peers.spikingjelly, T, BATCH, True, _peers.compiled_loop)
+    return [Row("SpikingJelly, AMOS loop, compiled", network)]
+
+
 def sweep_rows(peers: bool) -> list[Row]:
-    """Ours, the floor and SpikingJelly's IF over T and over the batch."""
+    """Ours, the floor and at some sizes SpikingJelly's IF, over T and over the batch."""
     rows = []
     sweep = [(steps, BATCH) for steps in STEPS if steps != T] + [
         (T, size) for size in BATCHES if size != BATCH
@@ -171,21 +171,23 @@ def sweep_rows(peers: bool) -> list[Row]:
         at = f"T = {steps}, batch {size}"
         floor = partial(_floor.floor, steps - 1, size)
         rows.append(Row(f"floor, {at}", floor, steps, size, SHORT))
-        rows.append(Row(f"firstspike, {at}", partial(ours, steps, size), steps, size, SHORT))
-        if peers:
+        rows.append(Row(f"{OURS}, {at}", partial(ours, steps, size, graph=True), steps, size, SHORT))
+        if peers and (steps, size) in PEER_SIZES:
             network = partial(_peers.spikingjelly, steps, size, True, _peers.if_node)
-            rows.append(Row(f"SpikingJelly, IF, {at}", network, steps, size, SHORT))
+            rows.append(Row(f"SpikingJelly, IF, channels-last, {at}", network, steps, size, SHORT))
     return rows
 
 
 def ratios(rows: list[dict[str, Any]], floor: str) -> dict[str, float]:
-    """The images/s of every row at T = 8, batch 128, over a floor's."""
-    rates = {
-        row["name"]: row["images_per_s"]
-        for row in rows
-        if "images_per_s" in row and (row["T"], row["batch"]) == (T, BATCH)
-    }
-    return {name: round(rate / rates[floor], 4) for name, rate in rates.items()} if floor in rates else {}
+    """The images/s of every row at T = 8, batch 128, over a floor's; of a sweep's rows, over their own floor's."""
+    rates = {one["name"]: one["images_per_s"] for one in rows if "images_per_s" in one}
+    found = {}
+    for one in rows:
+        name, here = one["name"], (one.get("T"), one.get("batch"))
+        below = floor if here == (T, BATCH) else f"floor, T = {here[0]}, batch {here[1]}"
+        if name in rates and below in rates:
+            found[name] = round(rates[name] / rates[below], 4)
+    return found
 
 
 def main() -> None:
@@ -204,14 +206,19 @@ def main() -> None:
     print(f"copy {limits['copy_tb_s']:.2f} TB/s, bf16 product {limits['bf16_tflop_s']:.0f} TFLOP/s")
     record.put(ceilings=limits, arithmetic_limit_images_per_s=round(arithmetic))
 
+    def measure(rows: list[Row]) -> None:
+        for planned in rows:
+            record.add("rows", planned.name, partial(planned.measure, watch))
+            done = record.content.get("rows", [])
+            record.put(ratio_to_floor=ratios(done, FLOOR), ratio_to_plain_floor=ratios(done, PLAIN_FLOOR))
+
     peers = not arguments.no_peers
-    rows = own_rows() + (peer_rows() if peers else [])
-    for planned in rows + ([] if arguments.quick else sweep_rows(peers)):
-        record.add("rows", planned.name, partial(planned.measure, watch))
-        done = record.content.get("rows", [])
-        record.put(ratio_to_floor=ratios(done, FLOOR), ratio_to_plain_floor=ratios(done, PLAIN_FLOOR))
+    measure(own_rows() + (peer_rows() if peers else []))
+    if not arguments.quick:
+        measure(sweep_rows(peers))
     record.add_all("kernels", kernel_rows(limits["copy_tb_s"]))
     record.add_all("profile", where_time_goes())
+    measure(compiled_rows() if peers else [])
     if not arguments.no_epochs:
         record.add_all("epochs", epoch_rows())
     record.add_all("variants", variant_rows())
