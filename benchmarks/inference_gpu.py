@@ -2,9 +2,9 @@
 
     PYTHONPATH=. python3 benchmarks/inference_gpu.py [--model FOLDER:DATASET] [--out results/benchmarks/gpu.json]
 
-Without a trained model the network is a fresh one on noise, whose output threshold is set so that samples answer
-after so many steps on average: after 2, and after 1.15 as a trained SCNN6 does on CIFAR10. What early stopping
-saves depends on nothing else. With `--model` there is also a trained network, on its test set.
+Without a trained model the network is a fresh one on noise, of which those samples are taken that answer when they
+should: after 2 steps on average, and after 1.15 as a trained SCNN6 does on CIFAR10. What early stopping saves
+depends on nothing else. With `--model` there is also a trained network, on its test set.
 """
 
 import argparse
@@ -20,12 +20,17 @@ from torch import Tensor
 
 import firstspike
 from firstspike import data
+from firstspike.errors import FirstspikeError
 from firstspike.functional import spike_times
 from firstspike.inference import Batched, batched
 from firstspike.models import Network, load
+from firstspike.nn import Spiking
 
 BATCHES = (128, 512, 1024)
-MEAN_STEPS = (2.0, 1.15)
+SHARES = {"fresh 2.0": (0.35, 0.40, 0.17, 0.06, 0.02), "fresh 1.15": (0.913, 0.039, 0.032, 0.016)}
+"""The share of the samples that answer at each step; the second as a trained SCNN6's on CIFAR10."""
+THRESHOLD = 0.5
+"""Of all neurons of the fresh network: with 1, nothing reaches its output at the first step."""
 
 Step = Callable[[], object]
 Way = Callable[[Tensor], Tensor]
@@ -69,17 +74,33 @@ def ways(net: Network, graphs: bool) -> dict[str, Way]:
     return plain | stopping
 
 
-def fresh(T: int, mean_steps: float) -> Network:
-    """A network without training that answers after `mean_steps` steps (from 1) on average."""
+def fresh(T: int) -> Network:
+    """A network without training through which a bright image passes at the first step."""
     net = firstspike.build("SCNN6", (3, 32, 32), T=T).eval().cuda()
     net.compute_dtype = torch.bfloat16
-    ready, images = batched.ready(net), noise(256)
-    low, high = 1e-3, 100.0
-    for _ in range(30):
-        ready.readout.neuron.threshold = middle = (low * high) ** 0.5
-        low, high = (low, middle) if mean(all_steps(ready, images), T) > mean_steps else (middle, high)
-    net.readout.neuron.threshold = ready.readout.neuron.threshold
+    for layer in net.layers:
+        if isinstance(layer, Spiking):
+            layer.neuron.threshold = THRESHOLD
     return net
+
+
+def answering(net: Network, shares: Sequence[float], count: int) -> Tensor:
+    """Images of which such shares answer at the first step, the second and so on; the darker, the later."""
+    images = noise(1024)
+    images *= torch.logspace(-1.5, 0, len(images), device=images.device).view(-1, 1, 1, 1)
+    ready = batched.ready(net)
+    first = torch.cat([all_steps(ready, part) for part in images.split(128)])
+    parts = []
+    for step, share in enumerate(shares):
+        found = (first == step).nonzero().flatten()
+        if not len(found):
+            raise FirstspikeError(
+                f"No sample of the fresh network answers at step {step + 1}: change THRESHOLD."
+            )
+        wanted = round(share * count) if step else count - sum(round(other * count) for other in shares[1:])
+        parts.append(found[torch.randint(len(found), (wanted,), device=found.device)])
+    chosen = torch.cat(parts)
+    return images[chosen[torch.randperm(count, device=chosen.device)]]
 
 
 def trained(model: str) -> tuple[Network, Tensor]:
@@ -150,10 +171,10 @@ def main() -> None:
     limits = ceilings()
     kernels = list(inference_rows(limits["copy_tb_s"]))
     rows = []
-    for steps in MEAN_STEPS:
-        net = fresh(arguments.T, steps)
+    net = fresh(arguments.T)
+    for name, shares in SHARES.items():
         for batch in BATCHES:
-            rows += measured(f"fresh {steps}", net, [noise(batch)])
+            rows += measured(name, net, [answering(net, shares, batch) for _ in range(4)])
     for model in arguments.model:
         net, images = trained(model)
         for batch in BATCHES:
