@@ -64,6 +64,7 @@ def amos_step(
                     pooled_step=spikes.stride(0),
                     N=size,
                     FIRST=past,
+                    ALONE=windows["area"] % windows["BLOCK_R"] == 0,
                     **windows,
                     **counted,
                     **arguments,
@@ -118,6 +119,7 @@ def _walk(current: Tensor, steps: int) -> tuple[dict[str, Any], int]:
         "sample_stride": positions * walk.channels,
         "kept_tiles": kept_tiles,
         "BY_ROW": channels_last,
+        "ALONE": (positions % blocks.BLOCK_R if channels_last else walk.channels % blocks.BLOCK_K) == 0,
         **blocks._asdict(),
     }
     return arguments, reduced_tiles * kept_tiles

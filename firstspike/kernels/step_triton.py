@@ -45,6 +45,19 @@ def load_frames(frames, shifts, at, inside, T: tl.constexpr, OLD: tl.constexpr, 
     return values
 
 
+@triton.jit
+def add_counts(counts, found, sample, known, axis: tl.constexpr, ALONE: tl.constexpr):
+    """Add a tile's spikes to the counts of its samples, which are told along the axis that is not `axis`.
+
+    ALONE: all are one sample's, and one addition does for the tile; additions to one address wait for each other.
+    """
+    found = tl.sum(found.to(tl.int32), axis=axis)
+    if ALONE:
+        tl.atomic_add(counts + tl.min(sample, axis=0), tl.sum(found, axis=0), sem="relaxed")
+    else:
+        tl.atomic_add(counts + sample, found, mask=known, sem="relaxed")
+
+
 @triton.jit(do_not_specialize=["counts_step"])  # a batch size: compiled once for all
 def forward(
     frames,  # T of [plane], or one if CONSTANT
@@ -73,6 +86,7 @@ def forward(
     CONSTANT: tl.constexpr,
     LEAKY: tl.constexpr,
     BY_ROW: tl.constexpr,
+    ALONE: tl.constexpr,
     BLOCK_R: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
@@ -102,11 +116,9 @@ def forward(
             if counts is not None:
                 here = counts + (t - FIRST) * counts_step
                 if BY_ROW:
-                    found = tl.sum(fires.to(tl.int32), axis=1)
-                    tl.atomic_add(here + reduced // positions, found, mask=reduced < R, sem="relaxed")
+                    add_counts(here, fires, reduced // positions, reduced < R, 1, ALONE)
                 else:
-                    found = tl.sum(fires.to(tl.int32), axis=0)
-                    tl.atomic_add(here + kept // C, found, mask=kept < K, sem="relaxed")
+                    add_counts(here, fires, kept // C, kept < K, 0, ALONE)
         fired = fired | above
 
 
@@ -142,6 +154,7 @@ def pooled_forward(
     OLD: tl.constexpr,
     CONSTANT: tl.constexpr,
     LEAKY: tl.constexpr,
+    ALONE: tl.constexpr,
     BLOCK_R: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
@@ -165,9 +178,8 @@ def pooled_forward(
     for t in tl.static_range(FIRST, T):
         count = (codes >> (BITS * t)) & ((1 << BITS) - 1)
         if counts is not None:
-            found = tl.sum(tl.where(inside, count, 0).to(tl.int32), axis=1)
             here = counts + (t - FIRST) * counts_step
-            tl.atomic_add(here + place // area, found, mask=place < R, sem="relaxed")
+            add_counts(here, tl.where(inside, count, 0), place // area, place < R, 1, ALONE)
         share = count.to(tl.float32)
         mean = tl.div_rn(share, tl.zeros_like(share) + N * N) if N == 3 else share * (1 / (N * N))
         tl.store(target, mean.to(pooled.dtype.element_ty), mask=inside)

@@ -64,6 +64,17 @@ STEP_CASES = [
     StepCase((2, 7, 6, 6), (1, 2), torch.float32, "channels_last", "channel_step", 1.9, pool=3),
     StepCase((2, 40, 4, 4), (1, 1, 2, 4), torch.bfloat16, "channels_last", pool=2, contiguous=True),
     StepCase((2, 3, 8, 8), (1, 1), layout="channels_last", pool=4),
+    # tiles that lie within one sample, also where they reach beyond its channels or positions
+    *[
+        StepCase((5, 40, 8, 8), (1, 1, 2), torch.bfloat16, "channels_last", leave=leave)
+        for leave in (False, True)
+    ],
+    *[StepCase((3, 4, n, n), (1, 2), torch.bfloat16, leave=True) for n in (15, 16, 32)],
+    *[
+        StepCase((5, 40, 8, 8), (1, 2), torch.bfloat16, "channels_last", pool=2, contiguous=c)
+        for c in (False, True)
+    ],
+    StepCase((3, 5, 32, 32), (1, 1), pool=2, leave=True),
     StepCase((0, 3, 4, 4), pool=2),
     StepCase((2, 3, 4, 4), (12, 2, 3), layout="constant", pool=2, tau=3.0),
 ]
