@@ -6,21 +6,26 @@ Runs under pytest (`pytest tests/kernels -m gpu`), and as a script where there i
 
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
+import numpy as np
 import torch
 from kernel_checks import CASES, Case, check_adam, check_amos, check_normalise_weight, close
 from step_checks import STEP_CASES, StepCase, check_steps
 
 import firstspike
 from firstspike import functional, kernels
+from firstspike.data import load
 from firstspike.functional import Surrogate
 from firstspike.inference import Batched, batched
-from firstspike.training import adam
+from firstspike.models import as_unit, build_from, save
+from firstspike.training import adam, get_recipe
 from firstspike.training.distributed import find_place
 from firstspike.training.optimizer import OptimizerConfig, make_optimizers
 from firstspike.training.trainer import Trainer
@@ -211,6 +216,26 @@ def check_captured_training() -> None:
         assert abs(losses[1] - losses[0]) < 0.03 * losses[0], f"{kind}: {losses}"
 
 
+def check_captured_distillation() -> None:
+    """The step of SCNN6 with a ReLU twin as its teacher is captured too."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, teacher = Path(folder) / "noise.npz", Path(folder) / "twin"
+        images = np.random.default_rng(0).integers(0, 256, (2048, 3, 32, 32)).astype(np.uint8)
+        np.savez(data, x=images, y=np.arange(2048) % 10)
+        of = get_recipe("cifar10-scnn6")
+        of = replace(of, data=replace(of.data, name=str(data)))
+        twin = replace(of, network=get_recipe("cifar10-relu").network).network_config(load(data))
+        save(as_unit(build_from(twin), "relu"), teacher)
+        taught = replace(of.network, teacher=str(teacher))
+        trainer = Trainer(replace(of, network=taught, loss=replace(of.loss, distil=1.0)), find_place("cuda"))
+        steps = trainer.rest_of_epoch()
+        for _ in range(5):
+            next(steps)
+        step = trainer.static_step
+        assert step is not None
+        assert step.graph is not None, step.failure
+
+
 def check_every_element_is_written() -> None:
     """Freed memory full of NaN is what an unwritten output would show."""
     poison = torch.full((64, 1024, 1024), float("nan"), device="cuda")
@@ -286,6 +311,7 @@ CHECKS = [
     check_a_large_batch_in_float32,
     check_a_network_in_all_its_ways,
     check_captured_training,
+    check_captured_distillation,
     check_every_element_is_written,
     check_repeatable,
     check_graph_replay,
