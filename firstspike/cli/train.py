@@ -77,13 +77,10 @@ class TrainArguments:
 
 def train_command(recipe: Recipe) -> Callable[..., None]:
     """The `train` command, its defaults those of `recipe`."""
+    defaults = TrainArguments(recipe)
 
     def train(
-        arguments: Annotated[
-            TrainArguments, tyro.conf.arg(name=""), tyro.conf.AvoidSubcommands
-        ] = TrainArguments(  # noqa: B008
-            recipe
-        ),
+        arguments: Annotated[TrainArguments, tyro.conf.arg(name=""), tyro.conf.AvoidSubcommands] = defaults,
     ) -> None:
         """Train a recipe: firstspike train [RECIPE] [flags].
 
