@@ -14,7 +14,7 @@ from firstspike.functional.times import check_steps, spike_times
 from firstspike.kernels import Past, Wanted
 from firstspike.kernels.step import take_samples
 from firstspike.models.config import NetworkConfig
-from firstspike.nn import AMOS, AvgPool2d, Conv2d, Output, Readout, Spiking
+from firstspike.nn import AMOS, AvgPool2d, Conv2d, Output, Readout, Spiking, Synapse
 from firstspike.nn.chain import parts, run
 from firstspike.nn.neuron import LayerState
 
@@ -243,13 +243,33 @@ class Network(nn.Module):
             return self._cast(latency(state.source, self.T)[state.t : state.t + steps])
         return state.source.expand(steps, *state.source.shape)
 
-    def set_fall(self, fall: float, lift: float = 0.0) -> None:
-        """Let the output's threshold fall otherwise: see `NetworkConfig`. Membranes stay as they are."""
+    def set_fall(self, fall: float, lift: float = 0.0, T: int | None = None) -> None:
+        """Let the output's threshold fall otherwise (see `NetworkConfig`), over T steps if given.
+
+        Weights, and the membranes of the steps there were, stay as they are. More steps make a slower fall, which
+        parts answers that came together.
+        """
+        if T is not None and T != self.T:
+            self._set_steps(T)
         self.config = replace(self.config, fall=fall, lift=lift)
         old = self.readout.neuron
         new = AMOS(old.neuron, self.readout.synapse.weight.shape[0], self.T, fall, lift)
         new.force_last = old.force_last
         self.readout.neuron = new.to(self.input_mean.device).train(old.training)
+
+    def _set_steps(self, T: int) -> None:
+        """Run for T steps from now on, on the same weights."""
+        check_steps(T)
+        if self.config.encoding != "direct" or self.config.neuron.learn_threshold == "channel-step":
+            raise FirstspikeError(
+                f"Only a network of images under direct encoding, and without thresholds learned per step, can run "
+                f"for other than its T = {self.T} steps: its input or its thresholds would not be the same."
+            )
+        for module in self.modules():
+            if isinstance(module, Synapse):
+                module.set_steps(T)
+        self.config = replace(self.config, T=T, normalisation=self.readout.synapse.normalisation)
+        self.skip_last_frame = self.skip_last_frame
 
     def fuse(self) -> "Network":
         """The same network with normalisation, gain and bias folded into plain weights: the same spikes."""

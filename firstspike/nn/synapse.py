@@ -154,6 +154,11 @@ class Synapse(nn.Module):
         """The deviation that weights are normalised to."""
         return ettfs_std(fan_in(self.weight), self.T, self.normalisation.variance)
 
+    def set_steps(self, T: int) -> None:
+        """Be of a network of T steps with the same weights: their deviation stays, so v is another."""
+        variance = self.normalisation.variance * self.T / T
+        self.T, self.normalisation = T, replace(self.normalisation, variance=variance)
+
     def gradient_norm(self) -> Tensor:
         """|dL/dW| of the last backward pass, deferred or not; 0 where there was none."""
         if self.weight.grad is not None:

@@ -88,7 +88,7 @@ def finish(run: Run, trainer: Trainer) -> None:
     chosen: dict[str, Any] = {}
     if trainer.recipe.network.choose_fall and isinstance(model, Network):
         fall = choose_fall(model, trainer.recipe, trainer.train_set, trainer.validation_set)
-        model.set_fall(fall.fall, fall.lift)
+        model.set_fall(fall.fall, fall.lift, fall.T)
         chosen = {"fall": asdict(fall)}
     if isinstance(model, Network | Twin):
         save(model, run.model)

@@ -6,6 +6,7 @@ from typing import Literal
 from firstspike.data import Augment, Dataset, standardisation
 from firstspike.errors import FirstspikeError
 from firstspike.functional.encoding import Encoding
+from firstspike.functional.times import MAX_STEPS
 from firstspike.models import NetworkConfig, Pooling
 from firstspike.nn import Neuron, Normalisation
 from firstspike.training.loss import Decoder, Loss
@@ -53,6 +54,10 @@ class NetConfig:
     """How far above V (below it, where negative) the middle of that fall lies."""
     choose_fall: bool = False
     """Choose fall and lift at the end of the training: on what is held out, or else on augmented training samples."""
+    answer_steps: int = 0
+    """With choose_fall: let the output's threshold fall over up to so many steps, where that is more than T."""
+    mean_steps: float = 0.0
+    """With choose_fall: at most so many steps until the answer, on average over the samples it is chosen on."""
     start_from: str | None = None
     """A run or model folder whose weights to start from: for example a trained ReLU twin's."""
     teacher: str | None = None
@@ -113,9 +118,36 @@ class Recipe:
             raise FirstspikeError(
                 "A rate-coded network is trained on its firing rates: set loss.mse or loss.cross_entropy."
             )
+        self._check_choice()
         if self.loss.distil and not self.network.teacher:
             raise FirstspikeError(
                 "loss.distil needs a teacher: give network.teacher the folder of a trained model."
+            )
+
+    def _check_choice(self) -> None:
+        """Refuse at the start what could not be chosen at the end."""
+        network = self.network
+        if (network.answer_steps or network.mean_steps) and not network.choose_fall:
+            raise FirstspikeError(
+                "network.answer_steps and network.mean_steps say how to choose the fall of the output's threshold: "
+                "set network.choose_fall as well."
+            )
+        if network.choose_fall and self.neuron.learn_threshold != "fixed":
+            raise FirstspikeError(
+                "A threshold is either learned or chosen: leave out choose_fall or learn_threshold."
+            )
+        if network.mean_steps and not network.mean_steps >= 1:
+            raise FirstspikeError(
+                f"An answer takes at least 1 step, so network.mean_steps cannot be {network.mean_steps}."
+            )
+        if not 0 <= network.answer_steps <= MAX_STEPS:
+            raise FirstspikeError(
+                f"network.answer_steps lies between 0 and {MAX_STEPS}, not {network.answer_steps}."
+            )
+        if network.answer_steps > self.T and self.encoding != "direct":
+            raise FirstspikeError(
+                f"network.answer_steps asks for more than T = {self.T} steps, which only images under direct "
+                f"encoding can give, not encoding={self.encoding}."
             )
 
     def network_config(self, train: Dataset) -> NetworkConfig:

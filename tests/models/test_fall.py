@@ -98,3 +98,42 @@ def test_another_fall_is_what_a_network_built_with_it_has() -> None:
     assert torch.equal(net(x).spikes, wanted(x).spikes)
     assert torch.equal(net(x).membrane, membrane)
     assert torch.equal(net.train()(x).spikes, wanted.train()(x).spikes)
+
+
+@pytest.mark.parametrize("kind", ["weight", "batch", "none"])
+def test_more_steps_leave_the_weights_and_the_first_membranes_as_they_are(kind: str, tmp_path: Path) -> None:
+    net = falling(normalisation=Normalisation(kind=kind)).double()
+    x = images(net, 64)
+    before = net(x).membrane
+    net.set_fall(1.0, -0.25, T=7)
+    whole = net(x)
+    assert net.T == len(whole.spikes) == 7
+    assert torch.equal(whole.membrane[:4], before)
+    levels = torch.linspace(1.75, -0.25, 7)[:, None, None]
+    assert torch.equal(whole.spikes.cumsum(0) > 0, (whole.membrane >= levels).cumsum(0) > 0)
+    assert torch.equal(net.fuse()(x).spikes, whole.spikes)
+    save(net, tmp_path / "model")
+    assert torch.equal(load(tmp_path / "model")(x).spikes, whole.spikes)
+    state, steps = net.start(x), []
+    for _ in range(net.T):
+        step, state = net.step(None, state)
+        steps.append(step.spikes)
+    assert torch.equal(torch.stack(steps), whole.spikes)
+
+
+def test_a_network_with_more_steps_goes_on_training_over_them() -> None:
+    net = falling().train()
+    net.set_fall(0.5, T=6)
+    output = net(images(net, 8))
+    assert (len(output.spikes), len(output.membrane)) == (6, 5)
+    assert torch.equal(output.spikes.sum(0), torch.ones_like(output.spikes[0]))
+
+
+@pytest.mark.parametrize(
+    "options", [{"encoding": "latency"}, {"fall": 0.0, "neuron": Neuron(learn_threshold="channel-step")}]
+)
+def test_a_network_whose_input_or_thresholds_know_the_steps_keeps_them(options: dict[str, object]) -> None:
+    net = falling(**options)
+    with pytest.raises(FirstspikeError, match="other than its T = 4 steps"):
+        net.set_fall(0.5, T=8)
+    assert net.T == 4
