@@ -8,7 +8,7 @@ from firstspike import functional
 from firstspike.functional.neuron import check_tau
 from firstspike.functional.surrogate import ATAN, Surrogate
 from firstspike.functional.times import MAX_STEPS
-from firstspike.kernels import neuron_cpu, neuron_ops, pooled_ops
+from firstspike.kernels import neuron_cpu, neuron_ops, pool_cpu, pooled_ops
 from firstspike.kernels.device import runs_triton
 from firstspike.kernels.layout import dense_frames
 
@@ -73,6 +73,8 @@ def avg_pool(spikes: Tensor, size: int, contiguous: bool = False) -> Tensor:
     if runs_triton(spikes) and spikes.dtype in DTYPES and spikes.dim() == 5:
         pooled: Tensor = pooled_ops.avg_pool(dense_frames(spikes), size, contiguous)
         return pooled
+    if pool_cpu.takes(spikes):
+        return pool_cpu.avg_pool(spikes, size)
     frames = F.avg_pool2d(spikes.flatten(0, 1), size)
     return frames.view(*spikes.shape[:2], *frames.shape[1:])
 
