@@ -46,7 +46,7 @@ def start_from(net: Network, source: Network | Twin) -> None:
     """Start a network from the weights, gains and biases of another of the same architecture.
 
     Thresholds and batch statistics stay as they are: a ReLU unit's do not carry over. A spiking network of
-    another T gives the very weights it runs with; a twin's come to the scale that T steps ask for.
+    another T or v gives the very weights it runs with; a twin's come to the scale that T steps ask for.
     """
     donor = source.net if isinstance(source, Twin) else source
     pairs = list(zip(_synapses(net), _synapses(donor), strict=False))
@@ -60,13 +60,14 @@ def start_from(net: Network, source: Network | Twin) -> None:
                 f"Cannot start {net.config.architecture} from {donor.config.architecture}: the weights of layer "
                 f"{number} have shape {list(mine.weight.shape)} here and {list(theirs.weight.shape)} there."
             )
-    # Normalised weights go with the square root of T; a gain can undo that.
-    scale = (donor.T / net.T) ** 0.5 if isinstance(source, Network) else 1.0
     with torch.no_grad():
         for mine, theirs in pairs:
+            # Normalised weights have the deviation that T and v ask for; a gain can undo that.
+            rescales = isinstance(source, Network) and theirs.normalisation.kind == "weight"
+            scale = theirs.std / mine.std if rescales else 1.0
             mine.weight.copy_(theirs.weight)
             if mine.gain is not None and theirs.gain is not None:
-                mine.gain.copy_(theirs.gain * (scale if theirs.normalisation.kind == "weight" else 1.0))
+                mine.gain.copy_(theirs.gain * scale)
             if mine.bias is not None and theirs.bias is not None:
                 mine.bias.copy_(theirs.bias)
 

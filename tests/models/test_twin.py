@@ -56,8 +56,15 @@ def test_a_network_starts_from_weights_but_keeps_thresholds_and_statistics(from_
         assert torch.equal(tensor, donor.state_dict()[name] if carried else before[name]), name
 
 
-def test_starting_from_fewer_steps_keeps_the_weights_that_the_donor_runs_with() -> None:
-    net, donor = (build("C3K3-P2-FC5-FC4", (1, 6, 6), T=T) for T in (8, 2))
+@pytest.mark.parametrize(("variance", "answers_in"), [(1.0, None), (2.5, None), (1.0, 6)])
+def test_another_T_or_v_keeps_the_weights_that_the_donor_runs_with(
+    variance: float, answers_in: int | None
+) -> None:
+    architecture, shape = "C3K3-P2-FC5-FC4", (1, 6, 6)
+    net = build(architecture, shape, T=8)
+    donor = build(architecture, shape, T=2, normalisation=Normalisation(variance=variance))
+    if answers_in:
+        donor.set_fall(0.5, T=answers_in)
     start_from(net, donor)
     for mine, theirs in zip(net.fuse().parameters(), donor.fuse().parameters(), strict=True):
         torch.testing.assert_close(mine, theirs)
