@@ -11,16 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-QUEUE = Path(__file__).parents[2] / "queue"
-sys.path.append(str(QUEUE))
+GPU = Path(__file__).parents[2] / "gpu"
+sys.path.append(str(GPU))
 calls, carried, check, home, lanes, pack, plan, unpack = map(
     importlib.import_module, ("calls", "carried", "check", "home", "lanes", "pack", "plan", "unpack")
 )
-
-
-def test_the_folder_does_not_hide_the_standard_library() -> None:
-    assert not (QUEUE / "__init__.py").exists()
-    assert hasattr(importlib.import_module("queue"), "SimpleQueue")
 
 
 @pytest.fixture
@@ -127,7 +122,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(lanes, "copy_tree", lambda to: None)
     monkeypatch.setattr(lanes, "start_mps", lambda work: {})
     (tmp_path / "work/tree").mkdir(parents=True)
-    (tmp_path / "work/tree/queue").symlink_to(QUEUE)
+    (tmp_path / "work/tree/gpu").symlink_to(GPU)
     (tmp_path / "work/tree/make_run.py").write_text(MAKE_RUN)
     yield tmp_path / "work"
     lanes.stop(tmp_path / "work")
@@ -219,7 +214,7 @@ def test_a_command_that_cannot_work_is_refused_in_one_sentence(
     run = f'run = [{{ command = "{command}", seconds = 1 }}]'
     path.write_text(f'stop_after = 1\n[[lane]]\nname = "one"\nsets = ["cifar100"]\n{run}\n')
     with pytest.raises(SystemExit, match=sentence) as refused:
-        check.check_plan(plan.read_plan(path), QUEUE.parent)
+        check.check_plan(plan.read_plan(path), GPU.parent)
     assert str(refused.value).startswith(f"Lane one, {command}: ")
     assert "\n" not in str(refused.value)
 
@@ -242,15 +237,15 @@ def test_a_plan_that_cannot_be_read_is_refused(text: str, sentence: str, tmp_pat
         plan.read_plan(path)
 
 
-@pytest.mark.parametrize("path", sorted(QUEUE.glob("plans/*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(GPU.glob("plans/*.toml")), ids=lambda path: path.stem)
 def test_the_plans_are_right(path: Path) -> None:
-    check.check_plan(plan.read_plan(path), QUEUE.parent)
+    check.check_plan(plan.read_plan(path), GPU.parent)
 
 
 def test_the_calls_of_a_session_fit_its_time() -> None:
-    read = plan.read_plan(QUEUE / "plans/rehearsal.toml")
-    sent = list(calls.calls(Path("queue/plans/rehearsal.toml"), read, ["carry-1", "carry-2"]))
+    read = plan.read_plan(GPU / "plans/rehearsal.toml")
+    sent = list(calls.calls(Path("gpu/plans/rehearsal.toml"), read, ["carry-1", "carry-2"]))
     assert all(len(one) < 2000 for one in sent)
-    assert "lanes.py start queue/plans/rehearsal.toml" in sent[0]
+    assert "lanes.py start gpu/plans/rehearsal.toml" in sent[0]
     waits = sum("wait 120" in one for one in sent)
     assert waits * (calls.WAIT_SECONDS + calls.POLL_SECONDS) >= read.stop_after - calls.UPLOAD_SECONDS

@@ -1,6 +1,6 @@
 """Put what a call carried into a working folder on the lent machine: data sets in TO/data, packages in TO/site.
 
-    PYTHONPATH=. python3 queue/unpack.py carry-1 carry-2 /tmp/queue
+    PYTHONPATH=. python3 gpu/unpack.py carry-1 carry-2 /tmp/gpu
 
 A set appears once all its pieces are there, whole and verified. To repeat a call does no harm.
 """

@@ -1,6 +1,6 @@
 """Pack data sets for the lent machine: folders DEST/carry-1, carry-2, ..., small enough to travel beside the tree.
 
-    PYTHONPATH=. python queue/pack.py . cifar100 cifar10    # in the order they are wanted in; all, if none is named
+    PYTHONPATH=. python gpu/pack.py . cifar100 cifar10    # in the order they are wanted in; all, if none is named
 
 A set lies in one folder or in several. Each folder has the manifest, and the packages that the lent machine lacks.
 """
@@ -115,9 +115,7 @@ def clear(parent: Path) -> None:
     """Remove the folders of an earlier packing; anything else of that name is left, and refused."""
     for folder in parent.glob("carry-[0-9]*"):
         if not (folder / MANIFEST).is_file():
-            raise FirstspikeError(
-                f"{folder} was not made by queue/pack.py: remove it, or give another place."
-            )
+            raise FirstspikeError(f"{folder} was not made by gpu/pack.py: remove it, or give another place.")
         shutil.rmtree(folder)
 
 

@@ -19,7 +19,7 @@ BEGIN_SECONDS, UPLOAD_SECONDS, POLL_SECONDS = 90, 25, 10
 LAST_SECONDS = 90
 """What stopping, and bringing home what is left, may take."""
 WAIT_SECONDS, TIMEOUT_SECONDS = 120, 300
-WORK = "/tmp/queue"
+WORK = "/tmp/gpu"
 
 
 class Span(NamedTuple):
@@ -59,7 +59,7 @@ def read_manifest(root: Path, plan: Plan) -> dict[str, Any]:
     absent = [name for name in wanted if name not in found["sets"]]
     if absent or not found["sets"]:
         raise SystemExit(
-            f"{', '.join(absent) or 'Nothing'} is not packed: run queue/pack.py . {' '.join(wanted)}"
+            f"{', '.join(absent) or 'Nothing'} is not packed: run gpu/pack.py . {' '.join(wanted)}"
         )
     return found
 
@@ -103,12 +103,14 @@ def calls(plan: Path, read: Plan, folders: list[str]) -> Iterator[str]:
     """All calls: uploads, the first of which starts the lanes; polls until they are stopped; and an end."""
     for number, folder in enumerate(folders):
         then = "wait 0" if number else f"start {plan} --commit {commit()}"
-        command = f"PYTHONPATH=. python3 queue/unpack.py {folder} {WORK}; PYTHONPATH=. python3 queue/lanes.py {then}"
+        command = (
+            f"PYTHONPATH=. python3 gpu/unpack.py {folder} {WORK}; PYTHONPATH=. python3 gpu/lanes.py {then}"
+        )
         yield call(command, folder)
     left = read.stop_after - UPLOAD_SECONDS * (len(folders) - 1)
     for _ in range(math.ceil(left / (WAIT_SECONDS + POLL_SECONDS))):
-        yield call(f"python3 queue/lanes.py wait {WAIT_SECONDS}")
-    yield call("python3 queue/lanes.py stop; python3 queue/lanes.py wait 0 --again")
+        yield call(f"python3 gpu/lanes.py wait {WAIT_SECONDS}")
+    yield call("python3 gpu/lanes.py stop; python3 gpu/lanes.py wait 0 --again")
 
 
 def call(command: str, folder: str = "") -> str:

@@ -1,12 +1,12 @@
 """Lanes of commands on the lent machine: side by side, and in each one command after another.
 
-    python queue/lanes.py check PLAN          at home: is the plan right, does it fit, and which calls are to be sent
-    python3 queue/lanes.py start PLAN         on the lent machine: begin its lanes, which outlive the call
-    python3 queue/lanes.py wait SECONDS       tell how each lane stands, and bring home what is finished, through $OUT
-    python3 queue/lanes.py stop               end all lanes, with a checkpoint
-    python queue/lanes.py home FOLDER         at home: lay out in runs/ what has come back somewhere in FOLDER
+    python gpu/lanes.py check PLAN          at home: is the plan right, does it fit, and which calls are to be sent
+    python3 gpu/lanes.py start PLAN         on the lent machine: begin its lanes, which outlive the call
+    python3 gpu/lanes.py wait SECONDS       tell how each lane stands, and bring home what is finished, through $OUT
+    python3 gpu/lanes.py stop               end all lanes, with a checkpoint
+    python gpu/lanes.py home FOLDER         at home: lay out in runs/ what has come back somewhere in FOLDER
 
-The working folder (/tmp/queue, or --work) has data/ and site/ from unpack.py; tree/, a copy of this tree, which the
+The working folder (/tmp/gpu, or --work) has data/ and site/ from unpack.py; tree/, a copy of this tree, which the
 lanes run in; and lanes/NAME/ (see lane.py).
 """
 
@@ -26,7 +26,7 @@ from lane import is_over
 from standing import gpu, standing
 
 ROOT = Path(__file__).resolve().parents[1]
-WORK = Path("/tmp/queue")
+WORK = Path("/tmp/gpu")
 POLL_SECONDS = 0.2
 STOP_SECONDS = 60.0
 """How long a training may take to write its checkpoint."""
@@ -75,7 +75,7 @@ def copy_tree(to: Path) -> None:
 def begin(name: str, work: Path, env: dict[str, str]) -> None:
     """Start the process of a lane."""
     tree, folder = work / "tree", work / "lanes" / name
-    words = [sys.executable, str(tree / "queue/lane.py"), str(work), name]
+    words = [sys.executable, str(tree / "gpu/lane.py"), str(work), name]
     with (folder / "lane.log").open("wb") as log:
         process = subprocess.Popen(
             words, cwd=tree, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
