@@ -80,6 +80,7 @@ def finish(run: Run, trainer: Trainer) -> None:
 
     The test is of the network as others will run it: fused, in float32, whatever training computed in.
     """
+    trainer.take_steps()
     if trainer.average:
         trainer.average.swap(trainer.model)
     if not trainer.place.leads or trainer.test_set is None:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, get_args
 
 import torch
@@ -67,10 +68,26 @@ class Schedule:
     """Epochs of linear rise at the start."""
     final: float = 0.0
     """What the cosine ends at, as a share of the peak."""
+    grow: tuple[int, ...] = ()
+    """Time steps to train with before T: `4` trains with 4 first, `2 4` with 2 and then 4; fewer cost less."""
+    grow_at: tuple[float, ...] = ()
+    """When to go on to the next of these, and last to T: shares of the epochs, as many as there are in `grow`."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(ScheduleKind):
             raise FirstspikeError(f"Unknown schedule {self.kind!r}: choose cosine or constant.")
+        rising = all(before < after for before, after in pairwise((0.0, *self.grow_at, 1.0)))
+        if len(self.grow) != len(self.grow_at) or not rising:
+            raise FirstspikeError(
+                f"schedule.grow is {self.grow} and schedule.grow_at {self.grow_at}: give for each number of steps "
+                "the share of the epochs, rising between 0 and 1, at which training goes on to the next."
+            )
+
+    def steps(self, epoch: int, epochs: int, T: int) -> int:
+        """The time steps to train with in an epoch, of a network that has T in the end."""
+        return next(
+            (few for few, share in zip(self.grow, self.grow_at, strict=True) if epoch < share * epochs), T
+        )
 
     def factor(self, epoch: float, epochs: float) -> float:
         """The share of the peak learning rate at a (fractional) epoch."""

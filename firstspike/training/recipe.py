@@ -105,14 +105,21 @@ class Recipe:
                 f"A run needs at least one epoch and one sample a step, not epochs={self.epochs} and "
                 f"batch_size={self.batch_size}."
             )
-        if self.T < 2 and self.network.unit == "spike":
+        fewest = min(self.T, *self.schedule.grow) if self.schedule.grow else self.T
+        if fewest < 2 and self.network.unit == "spike":
             raise FirstspikeError(
-                f"Training forces the last step, so T = {self.T} leaves nothing to learn from: take T of 2 or more."
+                f"Training forces the last step, so T = {fewest} leaves nothing to learn from: take T of 2 or more."
             )
-        if self.loss.threshold and self.loss.first_step >= self.T - 1:
+        if self.loss.threshold and self.loss.first_step >= fewest - 1:
             raise FirstspikeError(
                 f"loss.first_step is {self.loss.first_step}, but the threshold loss looks at steps 0 to "
-                f"{self.T - 2}: take a smaller one."
+                f"{fewest - 2}: take a smaller one."
+            )
+        fixed = self.encoding != "direct" or self.neuron.learn_threshold == "channel-step"
+        if self.schedule.grow and (self.network.unit != "spike" or fixed):
+            raise FirstspikeError(
+                "schedule.grow is for spiking networks of images under direct encoding, without thresholds learned "
+                "per step: others know their number of steps."
             )
         if self.network.unit.startswith("rate") and not (self.loss.mse or self.loss.cross_entropy):
             raise FirstspikeError(

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from firstspike.data import Batch, Batches, Dataset, hold_out, load
+from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import mean_membrane
 from firstspike.models import Network, Twin, as_unit, build_from, start_from
 from firstspike.nn import Output, Readout
@@ -62,6 +63,10 @@ class Trainer:
         self.static_step: StaticStep | None = None
         self.seen: dict[str, Any] = {"since": {}, "told": []}
         """Collapses: since which step each was seen, and those that were told of. A watch fills it in."""
+        if recipe.schedule.grow and not isinstance(self.network, Network):
+            raise FirstspikeError(
+                "schedule.grow changes the steps of a firstspike.Network, which this model is not: leave it out."
+            )
         # Each process draws its own dropout masks; the weights above are the same in all of them.
         torch.manual_seed(recipe.seed + 1_000_003 * place.rank)
         torch.backends.cudnn.benchmark = True
@@ -99,8 +104,17 @@ class Trainer:
             optimizer.step()
         self.meter.add(loss, output, batch)
 
+    def take_steps(self) -> None:
+        """Give the network the time steps that the schedule asks for in this epoch, on the same weights."""
+        recipe, net = self.recipe, self.network
+        T = recipe.schedule.steps(self.epoch, recipe.epochs, recipe.T)
+        if recipe.schedule.grow and isinstance(net, Network) and net.T != T:
+            net.set_fall(net.config.fall, net.config.lift, T)
+            self.static_step = None  # it holds the steps there were
+
     def rest_of_epoch(self) -> Iterator[None]:
         """Train on the batches that are left of the epoch, one at each turn."""
+        self.take_steps()
         if not self.capture or not can_capture(self):
             for batch in self.batches.epoch(self.epoch, self.step):
                 self.zero_grad()

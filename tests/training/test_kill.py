@@ -12,7 +12,8 @@ import firstspike.training.finish as finish_module
 from firstspike.cli.show import STOPPED_STATUS
 from firstspike.errors import FirstspikeError
 from firstspike.nn import Neuron
-from firstspike.training import Options, Run, fit, resume
+from firstspike.training import Options, Recipe, Run, fit, resume
+from firstspike.training.optimizer import Schedule
 from tests.training.processes import end, everything_random, outcome, start, stop, write_recipe
 
 ALWAYS = ["--device", "cpu", "--checkpoint-minutes", "0"]
@@ -21,11 +22,16 @@ STEPS = 57
 """Steps of the run that all of them are compared with."""
 
 
+def everything_changing() -> Recipe:
+    """A recipe with all that draws random numbers or keeps state, and with more time steps after the first epoch."""
+    return everything_random(schedule=Schedule(grow=(2,), grow_at=(0.3,)))
+
+
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nobody disturbed."""
     folder = tmp_path_factory.mktemp("unbroken")
-    args = ["train", write_recipe(everything_random(), folder), "--out", str(folder / "run"), *ALWAYS]
+    args = ["train", write_recipe(everything_changing(), folder), "--out", str(folder / "run"), *ALWAYS]
     assert end(start(args, folder / "log")) == 0, (folder / "log").read_text()
     return folder / "run"
 
@@ -37,7 +43,7 @@ def newest(out: Path) -> int:
 
 def killed_until_done(folder: Path, chance: random.Random) -> int:
     """Run and kill at random moments until the run is finished; how often it was killed."""
-    recipe, out = write_recipe(everything_random(), folder), folder / "run"
+    recipe, out = write_recipe(everything_changing(), folder), folder / "run"
     for kills in range(100):
         begun = (out / "recipe.json").exists()
         args = ["resume", str(out), *ALWAYS] if begun else ["train", recipe, "--out", str(out), *ALWAYS]
@@ -73,7 +79,7 @@ def test_runs_killed_at_random_moments_end_bit_identical(runs: int, unbroken: Pa
 def test_a_signal_leaves_a_checkpoint_of_that_moment_and_status_3(
     number: signal.Signals, unbroken: Path, tmp_path: Path
 ) -> None:
-    out, recipe = tmp_path / "run", write_recipe(everything_random(), tmp_path)
+    out, recipe = tmp_path / "run", write_recipe(everything_changing(), tmp_path)
     process = start(["train", recipe, "--out", str(out), "--device", "cpu"], tmp_path / "log")
     until = time.monotonic() + 60
     while not Run(out).metrics("epoch") and time.monotonic() < until:
@@ -91,7 +97,7 @@ def test_a_signal_leaves_a_checkpoint_of_that_moment_and_status_3(
 
 def test_a_run_stopped_by_the_clock_goes_on_along_the_same_schedule(unbroken: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    run = fit(everything_random(), out, options=Options(device="cpu", max_minutes=0))
+    run = fit(everything_changing(), out, options=Options(device="cpu", max_minutes=0))
     stops = 1
     while run.summary is None:
         resume(out, options=Options(device="cpu", max_minutes=0.05 / 60))
@@ -107,7 +113,7 @@ def test_a_run_killed_while_it_finishes_can_be_resumed(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    recipe, last = everything_random(), {"score": finish_module.score, "draw": finish_module.draw}[where]
+    recipe, last = everything_changing(), {"score": finish_module.score, "draw": finish_module.draw}[where]
     calls = iter([last] * recipe.epochs if where == "score" else [])  # validation scores too, once an epoch
     monkeypatch.setattr(finish_module, where, lambda *given: next(calls, killed)(*given))
     with pytest.raises(KeyboardInterrupt):
@@ -120,7 +126,7 @@ def test_a_run_killed_while_it_finishes_can_be_resumed(
 
 def test_a_damaged_checkpoint_costs_only_the_way_from_the_one_before(unbroken: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    fit(everything_random(), out, options=Options(device="cpu", max_minutes=0))
+    fit(everything_changing(), out, options=Options(device="cpu", max_minutes=0))
     for _ in range(2):
         resume(out, options=Options(device="cpu", max_minutes=0))
     _, last = sorted((out / "checkpoints").iterdir())
@@ -137,7 +143,7 @@ def test_a_full_disk_ends_the_run_with_a_sentence_and_keeps_the_last_checkpoint(
     unbroken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "run"
-    fit(everything_random(), out, options=Options(device="cpu", max_minutes=0))
+    fit(everything_changing(), out, options=Options(device="cpu", max_minutes=0))
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
