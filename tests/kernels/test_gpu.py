@@ -236,6 +236,32 @@ def check_captured_distillation() -> None:
         assert step.graph is not None, step.failure
 
 
+def check_captured_growth() -> None:
+    """When T grows, the step is captured anew, with the deferred gradient of a large layer still in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "noise.npz"
+        images = np.random.default_rng(0).integers(0, 256, (768, 3, 32, 32)).astype(np.uint8)
+        np.savez(data, x=images, y=np.arange(768) % 10)
+        of = get_recipe("cifar10-scnn6")
+        schedule = replace(of.schedule, grow=(2,), grow_at=(0.5,))
+        trainer = Trainer(
+            replace(of, epochs=2, schedule=schedule, data=replace(of.data, name=str(data))),
+            find_place("cuda"),
+        )
+        graphs = []
+        for epoch, T in enumerate((2, of.T)):
+            trainer.epoch, trainer.step = epoch, 0
+            for _ in trainer.rest_of_epoch():
+                pass
+            step = trainer.static_step
+            assert step is not None
+            assert step.graph is not None, step.failure
+            assert trainer.network.T == T
+            assert all(bool(torch.isfinite(value).all()) for value in trainer.model.parameters())
+            graphs.append(step.graph)
+        assert graphs[0] is not graphs[1]
+
+
 def check_every_element_is_written() -> None:
     """Freed memory full of NaN is what an unwritten output would show."""
     poison = torch.full((64, 1024, 1024), float("nan"), device="cuda")
@@ -312,6 +338,7 @@ CHECKS = [
     check_a_network_in_all_its_ways,
     check_captured_training,
     check_captured_distillation,
+    check_captured_growth,
     check_every_element_is_written,
     check_repeatable,
     check_graph_replay,

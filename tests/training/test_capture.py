@@ -12,7 +12,7 @@ from firstspike.training import Recipe, Run
 from firstspike.training.capture import StaticStep, can_capture
 from firstspike.training.distributed import find_place
 from firstspike.training.logs import Logs
-from firstspike.training.optimizer import OptimizerConfig
+from firstspike.training.optimizer import OptimizerConfig, Schedule
 from firstspike.training.recipe import NetConfig
 from firstspike.training.trainer import Trainer
 from firstspike.training.watch import Watch
@@ -24,6 +24,7 @@ RECIPES = {
     "adamw": recipe("FC16-FC4", optimizer=OptimizerConfig("adamw", lr=1e-2, weight_decay=1e-2)),
     "muon": recipe("C6K3-C6K3-P2-FC4", optimizer=OptimizerConfig("muon", lr=1e-2, weight_decay=1e-2)),
     "dropout": recipe(network=NetConfig("FC16-FC4", dropout=0.3)),
+    "grow": recipe("C6K3-P2-FC8-FC4", schedule=Schedule(grow=(2,), grow_at=(0.5,))),
 }
 
 
@@ -47,6 +48,7 @@ def two_epochs(trainer: Trainer, static: bool = False, from_step: int = 0) -> di
     meters = []
     trainer.step = from_step
     while trainer.epoch < 2:
+        trainer.take_steps()
         if static:
             static_step.begin()
             while trainer.step < len(trainer.batches):
