@@ -30,6 +30,8 @@ class Augment:
     """Alpha of mixup: two images blended with a share drawn from Beta(alpha, alpha)."""
     cutmix: float = 0.0
     """Alpha of cutmix: a rectangle of another image pasted in, its area drawn from Beta(alpha, alpha)."""
+    mix_epochs: int = 0
+    """Mixup and cutmix in the first so many epochs only, so that the last see images as they are; 0: in all."""
     trivial: bool = False
     """One random change of colour or geometry, of random strength, for each image (in the manner of
     TrivialAugment)."""
@@ -65,7 +67,7 @@ class Augment:
     @property
     def any(self) -> bool:
         """Whether anything is on."""
-        return any(getattr(self, field.name) for field in fields(self))
+        return any(getattr(self, field.name) for field in fields(self) if field.name != "mix_epochs")
 
     def check(self, name: str, is_events: bool) -> None:
         """Refuse what has no meaning for the kind of data."""
@@ -97,7 +99,7 @@ Column = IntEnum(
 def draw_rows(augment: Augment, count: int, seed: int, epoch: int) -> Tensor:
     """One epoch's random numbers, float32 `[count, len(Column)]` on the CPU: a pure function of `(seed, epoch)`.
 
-    Uniform in [0, 1), but for the two shares, which are Beta(alpha, alpha). Drawn on the CPU whatever the
+    Uniform in [0, 1), but for the two shares, which are Beta(alpha, alpha), or 1 once mixing is over. Drawn on the CPU whatever the
     training device is, so that a run on another device, or on several, sees the same augmentations.
     """
     rows = np.random.default_rng([seed, epoch, 1]).random((count, Column.ROTATE), np.float32)
@@ -105,7 +107,9 @@ def draw_rows(augment: Augment, count: int, seed: int, epoch: int) -> Tensor:
     later = [np.random.default_rng([seed, epoch, key]).random((count, 1), np.float32) for key in (3, 4)]
     rows = np.concatenate([rows, *later], 1)
     for column, alpha in ((Column.MIXUP_SHARE, augment.mixup), (Column.CUTMIX_SHARE, augment.cutmix)):
-        if alpha > 0:
+        if augment.mix_epochs and epoch >= augment.mix_epochs:
+            rows[:, column] = 1  # the whole of the first image
+        elif alpha > 0:
             rows[:, column] = np.random.default_rng([seed, epoch, 2, column]).beta(alpha, alpha, count)
     return torch.from_numpy(rows)
 

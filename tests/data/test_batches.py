@@ -55,6 +55,18 @@ def test_the_same_seed_gives_the_same_batches_and_another_one_others(case: tuple
     assert not torch.equal(first[0].images, other.images)
 
 
+@pytest.mark.parametrize("mixes", [{"mixup": 0.4}, {"cutmix": 1.0}, {"mixup": 0.4, "cutmix": 1.0}])
+def test_once_mixing_is_over_images_are_as_without_it(pictures: Dataset, mixes: dict[str, float]) -> None:
+    plain = Batches(pictures, 10, seed=5, augment=Augment(crop=2))
+    mixing = Batches(pictures, 10, seed=5, augment=Augment(crop=2, mix_epochs=2, **mixes))
+    always = Batches(pictures, 10, seed=5, augment=Augment(crop=2, **mixes))
+    assert all(map(same, mixing.epoch(1), always.epoch(1)))
+    for batch, expected in zip(mixing.epoch(2), plain.epoch(2), strict=True):
+        assert torch.equal(batch.images, expected.images)
+        assert torch.equal(batch.labels, expected.labels)
+        assert (batch.share == 1).all()
+
+
 @pytest.mark.parametrize("world", [2, 4])
 @pytest.mark.parametrize("drop_last", [True, False])
 def test_several_processes_see_what_one_sees(
