@@ -99,8 +99,9 @@ Column = IntEnum(
 def draw_rows(augment: Augment, count: int, seed: int, epoch: int) -> Tensor:
     """One epoch's random numbers, float32 `[count, len(Column)]` on the CPU: a pure function of `(seed, epoch)`.
 
-    Uniform in [0, 1), but for the two shares, which are Beta(alpha, alpha), or 1 once mixing is over. Drawn on the CPU whatever the
-    training device is, so that a run on another device, or on several, sees the same augmentations.
+    Uniform in [0, 1), but for the two shares, which are Beta(alpha, alpha), or 1 once mixing is over. Drawn on
+    the CPU whatever the training device is, so that a run on another device, or on several, sees the same
+    augmentations.
     """
     rows = np.random.default_rng([seed, epoch, 1]).random((count, Column.ROTATE), np.float32)
     # Drawn apart, so that runs from before there were these can be repeated.
