@@ -1,9 +1,9 @@
-"""How well trained networks answer over more steps than they were trained for, on what was held out of their training.
+"""How well trained networks answer over more steps than they were trained for, on what was held out of training.
 
     FIRSTSPIKE_DATA=... python benchmarks/answer_steps.py runs/A runs/B --out results/benchmarks/answer_steps.json
 
-For each run, and each number of steps: how often the label has the highest membrane at that step; and the best fall of
-the output's threshold over so many steps, chosen on one half of the held-out samples and measured on the other.
+For each run, and each number of steps: how often the label has the highest membrane at that step; and the best fall
+of the output's threshold over so many steps, chosen on one half of the held-out samples, measured on the other.
 """
 
 import argparse
