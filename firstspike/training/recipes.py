@@ -130,7 +130,7 @@ GROWING = {
 def _cifar() -> Iterator[Recipe]:
     for data, classes in (("cifar10", 10), ("cifar100", 100)):
         title = f"CIFAR{classes}, SCNN6"
-        spiking = NetConfig("SCNN6", fall=0.75, choose_fall=True, answer_steps=8)
+        spiking = NetConfig("SCNN6", fall=0.75, choose_fall=True, answer_steps=8, mean_steps=2.9)
         long = {"epochs": 150, "augment": CIFAR_AUGMENT}
         growing: dict[str, object] = {**long, **GROWING[data]}
         best = _ours(f"{data}-scnn6", f"{title} from scratch: our best", data, "SCNN6", **growing)
