@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,48 +10,12 @@ from torch import Tensor, nn
 from firstspike.errors import FirstspikeError
 from firstspike.functional.encoding import direct, latency
 from firstspike.functional.times import check_steps, spike_times
-from firstspike.kernels import Past, Wanted
-from firstspike.kernels.step import take_samples
+from firstspike.kernels import Wanted
 from firstspike.models.config import NetworkConfig
+from firstspike.models.state import State, Step
 from firstspike.nn import AMOS, AvgPool2d, Conv2d, Output, Readout, Spiking, Synapse
 from firstspike.nn.chain import parts, run
 from firstspike.nn.neuron import LayerState
-
-
-class State(NamedTuple):
-    """Where a network stands between two steps. A value: keep it, copy it, start from it again."""
-
-    t: int
-    """The step to come."""
-    neurons: tuple[LayerState | None, ...]
-    """The neurons of each layer; None before the first step and for layers without neurons."""
-    source: Tensor
-    """The standardised input that `start` was given."""
-    current: tuple[Tensor, Tensor | None] | None
-    """The first layer's constant current `[1, B, ...]` and bias, under direct encoding."""
-
-    def keep(self, samples: Tensor) -> "State":
-        """The state of some samples of the batch only (indices, or a boolean mask)."""
-        neurons = tuple(neuron and neuron.keep(samples) for neuron in self.neurons)
-        current = self.current and (self._kept_current(neurons[0], samples), self.current[1])
-        return State(self.t, neurons, self.source[samples], current)
-
-    def _kept_current(self, kept: LayerState | None, samples: Tensor) -> Tensor:
-        """The constant current of some samples: the one that the first layer has kept already, if it has."""
-        assert self.current is not None
-        first, current = self.neurons[0], self.current[0]
-        if isinstance(first, Past) and isinstance(kept, Past) and first.currents[0] is current:
-            return kept.currents[0]
-        return take_samples(current, samples)
-
-
-class Step(NamedTuple):
-    """What the output layer did at one step."""
-
-    spikes: Tensor
-    """`[B, classes]`, 0 or 1."""
-    membrane: Tensor
-    """`[B, classes]`."""
 
 
 class Network(nn.Module):

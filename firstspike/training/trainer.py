@@ -15,6 +15,7 @@ from firstspike.training.capture import StaticStep, can_capture
 from firstspike.training.distributed import Place
 from firstspike.training.find import find_model
 from firstspike.training.loss import logits_loss, rate_loss, spiking_loss
+from firstspike.training.meter import Meter
 from firstspike.training.optimizer import MovingAverage, make_optimizers, set_rate
 from firstspike.training.recipe import Recipe
 
@@ -206,34 +207,6 @@ class Trainer:
     @property
     def on_cuda(self) -> bool:
         return self.place.device.type == "cuda"
-
-
-class Meter:
-    """Running sums over an epoch, kept on the device: reading them is what waits for it."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.sums = torch.zeros(4, dtype=torch.float64, device=place.device)
-
-    def reset(self) -> None:
-        self.sums.zero_()  # in place: a captured step goes on adding to it
-
-    @torch.no_grad()
-    def add(self, loss: Tensor, output: Output | Tensor, batch: Batch) -> None:
-        if isinstance(output, Output):
-            times = output.spike_times
-            label, steps = times.argmin(1), times.amin(1).double() + 1
-        else:
-            label, steps = output.argmax(1), torch.ones((), device=loss.device).expand(len(output))
-        correct = (label == batch.labels).sum()
-        count = torch.full((), len(batch.labels), device=loss.device)
-        self.sums += torch.stack([loss.detach() * count, correct, steps.sum(), count]).double()
-
-    def read(self) -> dict[str, float]:
-        """Mean loss, accuracy in percent and mean steps of the epoch so far, over all processes."""
-        loss, correct, steps, count = self.place.sum(self.sums.clone()).tolist()
-        count = max(count, 1)
-        return {"loss": loss / count, "accuracy": 100 * correct / count, "steps": steps / count}
 
 
 def training_sets(recipe: Recipe) -> tuple[Dataset, Dataset | None]:
