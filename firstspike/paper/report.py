@@ -10,6 +10,7 @@ from firstspike.paper import values
 from firstspike.paper.registry import ENTRIES
 from firstspike.paper.runs import library_in, origin
 from firstspike.paper.table import Cell, Claim, Table
+from firstspike.paper.tables import steps_of
 from firstspike.training import Recipe, Run
 from firstspike.training.run import whole
 
@@ -63,7 +64,7 @@ def _beside(runs: list[Run]) -> Table:
     order = list(values.ACCURACY)
     rows: list[tuple[Cell, ...]] = []
     for key in sorted(groups, key=lambda key: (order.index(key[:2]) if key[:2] in order else 99, key[2])):
-        data, architecture, name, T, epochs = key
+        data, architecture, name, _, epochs = key
         found = groups[key]
         tests = [run.summary["test"] for run in found if run.summary]
         printed = the_papers(found[0].recipe)
@@ -74,7 +75,7 @@ def _beside(runs: list[Run]) -> Table:
                 data,
                 architecture,
                 f"`{name}`",
-                T if found[0].recipe.network.unit != "relu" else None,
+                steps_of(found) if found[0].recipe.network.unit != "relu" else None,
                 epochs,
                 len(found),
                 f"{printed[0]:.2f} ± {printed[1]:.2f}" if printed else None,
@@ -160,12 +161,11 @@ def _probes(runs: list[Run]) -> Table:
     for run in runs:
         if not run.summary:
             continue
-        last, test = run.summary["last_epoch"], run.summary["test"]
+        last = run.summary["last_epoch"]
         cells = (
             last.get("validation_strict"),
             last.get("validation_potential"),
-            test.get("strict"),
-            test.get("steps"),
+            last.get("validation_steps"),
         )
         recipe = run.recipe
         rows.append(
@@ -178,9 +178,9 @@ def _probes(runs: list[Run]) -> Table:
         "epochs",
         "validation, strict %",
         "validation, potential %",
-        "test, strict %",
+        "validation, steps",
     )
-    return Table((*headings, "steps"), rows)
+    return Table(headings, rows)
 
 
 def _entries(folder: Path, form: str, title: str) -> list[str]:

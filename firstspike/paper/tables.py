@@ -34,6 +34,12 @@ def with_deviation(runs: list[Run], measure: str = "strict") -> Cell:
     return spread(found)
 
 
+def steps_of(runs: list[Run]) -> str:
+    """The time steps of the networks, which a chosen fall may have made more than the recipe's."""
+    found = {int(run.summary["test"].get("T", run.recipe.T)) for run in runs if run.summary}
+    return " or ".join(map(str, sorted(found)))
+
+
 def spread(found: list[float]) -> str:
     """Mean and, of several, the sample deviation, as text."""
     mean = statistics.fmean(found)
@@ -116,7 +122,7 @@ def accuracy(runs: Runs, context: Context) -> Made:
                 len(method) or None,
                 with_deviation(ours),
                 with_deviation(ours, "potential"),
-                ours[0].recipe.T if ours else None,
+                steps_of(ours) or None,
                 len(ours) or None,
             )
         )
@@ -153,7 +159,7 @@ def steps(runs: Runs, context: Context) -> Made:
                 values.STEPS[data],
                 with_deviation(method, "steps"),
                 with_deviation(ours, "steps"),
-                ours[0].recipe.T if ours else None,
+                steps_of(ours) or None,
             )
         )
     headings = (
