@@ -216,6 +216,8 @@ class Network(nn.Module):
             self._set_steps(T)
         self.config = replace(self.config, fall=fall, lift=lift)
         old = self.readout.neuron
+        if isinstance(old.threshold, nn.Parameter) and not fall and not lift:
+            return  # a learned threshold stays what it has become
         new = AMOS(old.neuron, self.readout.synapse.weight.shape[0], self.T, fall, lift)
         new.force_last = old.force_last
         self.readout.neuron = new.to(self.input_mean.device).train(old.training)

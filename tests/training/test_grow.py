@@ -45,6 +45,17 @@ def test_growing_changes_the_steps_and_not_the_weights(kind: str) -> None:
             assert layer.synapse.std == pytest.approx(other.synapse.std, rel=1e-12)
 
 
+def test_learned_thresholds_go_on_being_learned() -> None:
+    one = trainer(growing(neuron=Neuron(learn_threshold="channel")))
+    before = list(one.network.parameters())
+    with torch.no_grad():
+        one.network.readout.neuron.threshold.add_(0.5)
+    one.take_steps()
+    assert one.network.T == 2
+    assert all(now is then for now, then in zip(one.network.parameters(), before, strict=True))
+    assert (one.network.readout.neuron.threshold == 1.5).all()
+
+
 def test_it_learns_and_ends_with_all_its_steps(tmp_path: Path) -> None:
     run = fit(growing(), tmp_path / "run", options=Options(device="cpu", tensorboard=False))
     assert run.summary is not None
