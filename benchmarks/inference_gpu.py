@@ -1,21 +1,23 @@
 """Inference of SCNN6 on the GPU: all T steps against early stopping, where answered samples leave the batch.
 
-    PYTHONPATH=. python3 benchmarks/inference_gpu.py [--model FOLDER:DATASET] [--out results/benchmarks/gpu.json]
+    PYTHONPATH=. python3 benchmarks/inference_gpu.py [--model FOLDER:DATASET] [--limit SECONDS] [--out FILE.json]
 
 Without a trained model the network is a fresh one on noise, of which those samples are taken that answer when they
 should: after 2 steps on average, and after 1.15 as a trained SCNN6 does on CIFAR10. What early stopping saves
-depends on nothing else. With `--model` there is also a trained network, on its test set.
+depends on nothing else. With `--model` there is first a trained network, on its test set. The file is written after
+every row; past `--limit` the rows that are left are named in it, and not measured.
 """
 
 import argparse
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import torch
-from _gpu import ceilings, row, write
+from _gpu import ceilings, row
 from _kernels import inference_rows
+from _record import Record
 from torch import Tensor
 
 import firstspike
@@ -120,10 +122,10 @@ def mean(first: Tensor, T: int) -> float:
     return (first.float() + 1).clamp(max=T).mean().item()
 
 
-def measured(name: str, net: Network, images: Sequence[Tensor]) -> list[dict[str, Any]]:
+def measured(name: str, net: Network, images: Sequence[Tensor]) -> Iterator[dict[str, Any]]:
     """All ways over the same batches in turn; they must agree on every sample."""
     batch = len(images[0])
-    rows, expected = [], torch.zeros(0)
+    expected = torch.zeros(0)
     for graphs in (False, True):
         for kind, way in ways(net, graphs).items():
             if kind == "all steps":
@@ -137,8 +139,19 @@ def measured(name: str, net: Network, images: Sequence[Tensor]) -> list[dict[str
                 "agree": round((found == expected).float().mean().item(), 5),
             }
             make = partial(in_turn, way, images)
-            rows.append(row(f"{name}, {kind}, batch {batch}", make, batch, **facts))
-    return rows
+            yield row(f"{name}, {kind}, batch {batch}", make, batch, **facts)
+
+
+def trained_rows(model: str, batch: int) -> Iterator[dict[str, Any]]:
+    """A trained network on its test set, without the last batch where that is smaller."""
+    net, images = trained(model)
+    yield from measured("trained", net, [part for part in images.split(batch) if len(part) == batch])
+
+
+def fresh_rows(name: str, T: int, batch: int) -> Iterator[dict[str, Any]]:
+    """A network without training, on images that answer when they should."""
+    net = fresh(T)
+    yield from measured(name, net, [answering(net, SHARES[name], batch) for _ in range(4)])
 
 
 def in_turn(way: Way, images: Sequence[Tensor]) -> Step:
@@ -163,25 +176,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--model", action="append", default=[], help="FOLDER:DATASET, a trained network")
     parser.add_argument("--T", type=int, default=8, help="of the networks without training")
+    parser.add_argument("--limit", type=float, help="seconds after which no other row is begun")
     parser.add_argument("--out", help="where to write the result (JSON)")
     parser.add_argument("--commit", help="the commit measured, where there is no git")
     arguments = parser.parse_args()
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = False  # the batch shrinks to sizes never seen before
-    limits = ceilings()
-    kernels = list(inference_rows(limits["copy_tb_s"]))
-    rows = []
-    net = fresh(arguments.T)
-    for name, shares in SHARES.items():
-        for batch in BATCHES:
-            rows += measured(name, net, [answering(net, shares, batch) for _ in range(4)])
-    for model in arguments.model:
-        net, images = trained(model)
-        for batch in BATCHES:
-            parts = [part for part in images.split(batch) if len(part) == batch]
-            rows += measured("trained", net, parts)
-    found = ratios(rows)
-    write(arguments.out, arguments.commit, ceilings=limits, rows=rows, over_all_steps=found, kernels=kernels)
+    record, limits = Record(arguments.out, arguments.commit, arguments.limit), ceilings()
+    record.put(ceilings=limits)
+    record.add_all("kernels", inference_rows(limits["copy_tb_s"]))
+    for batch in BATCHES:
+        for model in arguments.model:
+            record.add_all("rows", trained_rows(model, batch))
+        for name in SHARES:
+            record.add_all("rows", fresh_rows(name, arguments.T, batch))
+    found = ratios(record.content.get("rows", []))
+    record.put(over_all_steps=found)
     for name, ratio in found.items():
         print(f"{name}: {ratio:.2f} times as fast as all steps")
 
