@@ -316,7 +316,7 @@ def depth(runs: Runs, context: Context) -> Made:
     deepest = max(both)
     ettfs, kaiming = scores["ettfs"][deepest], scores["kaiming"][deepest]
     depths = (
-        f"Only ETTFS-init trains at {', '.join(map(str, apart))} layers."
+        f"Only ETTFS-init trains at {', '.join(map(str, sorted(apart)))} layers."
         if apart
         else "There is no depth at which only one of them trains."
     )
