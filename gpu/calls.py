@@ -14,8 +14,8 @@ from plan import Plan
 from firstspike.training.run import commit
 
 SESSION_SECONDS = 1800
-# Guesses, until a session has measured them: the start of a machine, and what a call takes beside its command.
-BEGIN_SECONDS, UPLOAD_SECONDS, POLL_SECONDS = 90, 25, 10
+# As one session found them: the start of a machine, and what a call takes beside its command.
+BEGIN_SECONDS, UPLOAD_SECONDS, POLL_SECONDS = 40, 18, 10
 LAST_SECONDS = 90
 """What stopping, and bringing home what is left, may take."""
 WAIT_SECONDS, TIMEOUT_SECONDS = 120, 300

@@ -2,7 +2,8 @@
 
     python gpu/lanes.py check PLAN          at home: is the plan right, does it fit, and which calls are to be sent
     python3 gpu/lanes.py start PLAN         on the lent machine: begin its lanes, which outlive the call
-    python3 gpu/lanes.py wait SECONDS       tell how each lane stands, and bring home what is finished, through $OUT
+    python3 gpu/lanes.py wait SECONDS       begin the plans in gpu/plans/now, tell how each lane stands, bring home
+                                            what is finished, through $OUT
     python3 gpu/lanes.py stop               end all lanes, with a checkpoint
     python gpu/lanes.py home FOLDER         at home: lay out in runs/ what has come back somewhere in FOLDER
 
@@ -26,6 +27,8 @@ from lane import is_over
 from standing import gpu, standing
 
 ROOT = Path(__file__).resolve().parents[1]
+NOW = ROOT / "gpu/plans/now"
+"""Plans that the next call of `wait` begins."""
 WORK = Path("/tmp/gpu")
 POLL_SECONDS = 0.2
 STOP_SECONDS = 60.0
@@ -45,10 +48,12 @@ def check(path: Path) -> None:
 
 def start(path: Path, work: Path, commit: str) -> None:
     """Begin the lanes of a plan, each in a process that outlives this call; lanes begun before are left alone."""
+    if str(ROOT) not in sys.path:  # in a call that names no PYTHONPATH
+        sys.path.insert(0, str(ROOT))
     from plan import read_plan
 
     plan = read_plan(path)
-    session = {"started": time.time(), "stop_after": plan.stop_after}
+    session = {"started": time.time(), "stop_after": plan.stop_after, "commit": commit}
     if not (work / "session.json").exists():
         copy_tree(work / "tree")
         (work / "session.json").write_text(json.dumps(session))
@@ -109,13 +114,15 @@ def start_mps(work: Path) -> dict[str, str]:
 
 
 def wait(work: Path, seconds: float, out: Path, again: bool) -> None:
-    """Sleep, but not longer than lanes run; then tell how they stand, and bring home what is finished.
+    """Begin the plans in `NOW`; sleep, as long as lanes run; tell how they stand; bring home what is finished.
 
     Once the plan's `stop_after` has passed, it ends all lanes.
     """
     if not (work / "session.json").exists():
         raise SystemExit(f"lanes: nothing has been started in {work}.")
     session, until = json.loads((work / "session.json").read_text()), time.time() + seconds
+    for path in sorted(NOW.glob("*.toml")):
+        start(path, work, session["commit"])
     stop_at = session["started"] + session["stop_after"]
     while time.time() < min(until, stop_at) and not all(map(is_over, lanes(work))):
         time.sleep(POLL_SECONDS)

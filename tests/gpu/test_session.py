@@ -161,6 +161,24 @@ def test_lanes_run_side_by_side_and_a_finished_run_comes_home_once(
     assert not any("never" in name or "checkpoints" in name for called in names for name in called)
 
 
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+def test_what_is_put_into_now_is_begun_by_the_next_call_and_once(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lanes, "NOW", tmp_path / "now")
+    lane = 'name = "{0}"\nrun = [{{ command = "python make_run.py {0}", seconds = 1 }}]\n'
+    plan_of = f"stop_after = 100\n[[lane]]\n{lane}"
+    (tmp_path / "plan.toml").write_text(plan_of.format("planned"))
+    lanes.start(tmp_path / "plan.toml", work, "its commit")
+    (tmp_path / "now").mkdir()
+    (tmp_path / "now/more.toml").write_text(plan_of.format("thought_of_later"))
+    for _ in range(2):
+        lanes.wait(work, 60, tmp_path / "out", again=False)
+    said = capsys.readouterr().out
+    assert said.count("thought_of_later: begun, 1 commands") == 1
+    assert "thought_of_later: ended, 1 of 1 finished" in said
+
+
 def test_what_does_not_fit_comes_with_the_next_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ROOM": 2500, "PART": 700, "MODEL": 300}.items():
         monkeypatch.setattr(home, name, value)
