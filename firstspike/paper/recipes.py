@@ -99,11 +99,13 @@ def gammas() -> dict[str, Recipe]:
 
 
 def decoders() -> dict[str, Recipe]:
-    """The whole method, and the same with the first-spike decoder (our stand-in for TQ-TTFS's)."""
+    """The whole method under either temporal decoder, and with the first-spike one (our stand-in for TQ-TTFS's)."""
     first = replace(
         full(),
         name="decoder-first-spike",
         decoder=Decoder(kind="first-spike"),
         loss=Loss(mse=0.0, cross_entropy=1.0),
     )
-    return {**some("baseline", "twd", "init", "init-twd"), "full-first-spike": first, "full": full()}
+    steep = gammas()["exponential 3"]
+    rows = some("baseline", "twd", "init", "init-twd")
+    return {**rows, "full-first-spike": first, "full": full(), "full-gamma-3": steep}
