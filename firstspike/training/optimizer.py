@@ -105,6 +105,11 @@ def make_optimizers(net: nn.Module, config: OptimizerConfig, alone: bool = True)
     Args:
         alone: whether no other process waits for the gradients.
     """
+    if next(net.parameters(), None) is None:
+        raise FirstspikeError(
+            f"{type(net).__name__} has no parameters to train: give it layers that have, or register them (a list of "
+            "layers is a torch.nn.ModuleList)."
+        )
     weights, others, matrices = [], [], []
     synapses = [module for module in net.modules() if isinstance(module, Synapse)]
     hidden = {id(synapse.weight): synapse.weight.dim() for synapse in synapses[1:-1]}

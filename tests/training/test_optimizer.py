@@ -221,3 +221,13 @@ def test_unknown_kinds_are_refused() -> None:
         OptimizerConfig("adam")  # type: ignore[arg-type]
     with pytest.raises(FirstspikeError, match="choose cosine or constant"):
         Schedule("linear")  # type: ignore[arg-type]
+
+
+def test_a_model_that_has_nothing_to_train_is_refused() -> None:
+    class Hidden(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = [nn.Linear(3, 2)]  # a plain list hides its layers
+
+    with pytest.raises(FirstspikeError, match=r"Hidden has no parameters to train.*ModuleList"):
+        make_optimizers(Hidden(), OptimizerConfig())
