@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from _gpu import captured, measure
 
-from firstspike.kernels import adam, neuron_ops, pooled_ops, step_ops, weight
+from firstspike.kernels import adam, neuron_ops, pool_ops, pooled_ops, step_ops, weight
 
 FRAMES, BATCH = 7, 128
 CALLS = 5
@@ -119,12 +119,12 @@ def pooled_steps(size: int, contiguous: bool) -> Timed:
 def pool_steps() -> Timed:
     """Pooling alone: a quarter is written, or read."""
     frames = torch.randn(FRAMES, BATCH, 32, 32, 256, device="cuda").to(torch.bfloat16).movedim(-1, 2)
-    grad = torch.randn_like(pooled_ops.avg_pool(frames, 2, False))
+    grad = torch.randn_like(pool_ops.avg_pool(frames, 2, False))
     size = 2 * (frames.numel() + grad.numel())
     shape = list(frames.shape)
     return {
-        "forward": (lambda: pooled_ops.avg_pool(frames, 2, False), size),
-        "backward": (lambda: pooled_ops.avg_pool_backward(grad, shape, 2, True), size),
+        "forward": (lambda: pool_ops.avg_pool(frames, 2, False), size),
+        "backward": (lambda: pool_ops.avg_pool_backward(grad, shape, 2, True), size),
     }
 
 

@@ -8,7 +8,7 @@ from firstspike import functional
 from firstspike.functional.neuron import check_tau
 from firstspike.functional.surrogate import ATAN, Surrogate
 from firstspike.functional.times import MAX_STEPS
-from firstspike.kernels import neuron_cpu, neuron_ops, pool_cpu, pooled_ops
+from firstspike.kernels import neuron_cpu, neuron_ops, pool_cpu, pool_ops, pooled_ops
 from firstspike.kernels.device import runs_triton
 from firstspike.kernels.layout import dense_frames
 
@@ -71,7 +71,7 @@ def avg_pool(spikes: Tensor, size: int, contiguous: bool = False) -> Tensor:
     if size == 1:
         return spikes
     if runs_triton(spikes) and spikes.dtype in DTYPES and spikes.dim() == 5:
-        pooled: Tensor = pooled_ops.avg_pool(dense_frames(spikes), size, contiguous)
+        pooled: Tensor = pool_ops.avg_pool(dense_frames(spikes), size, contiguous)
         return pooled
     if pool_cpu.takes(spikes):
         return pool_cpu.avg_pool(spikes, size)

@@ -10,15 +10,8 @@ import torch
 from torch import Tensor
 
 from firstspike.kernels.device import on_device_of, triton_kernels
-from firstspike.kernels.layout import (
-    Plane,
-    as_laid_out,
-    empty_frames,
-    is_channels_last,
-    plane,
-    power_of_two,
-    tile,
-)
+from firstspike.kernels.layout import Plane, as_laid_out, empty_frames, is_channels_last, plane, tile
+from firstspike.kernels.sums import Sums, no_sums, programs_for, threshold_slots
 
 UNROLLED_STEPS = 16
 """Up to this T a neuron's steps are held in registers."""
@@ -28,9 +21,6 @@ BACKWARD_ELEMENTS = 512
 
 PROGRAMS = 8192
 """Programs of a backward launch that leaves partial sums: enough to fill a GPU, few enough to add up."""
-
-SUMMED_ROWS, SUMMED_CHANNELS = 1024, 8
-"""Partial sums that a program adds up at a time: 32 bytes a row, so that 256 channels keep 32 programs busy."""
 
 
 @torch.library.custom_op("firstspike::amos", mutates_args=())
@@ -62,7 +52,8 @@ def amos(
                 spikes=spikes,
                 spikes_step=spikes.stride(0),
                 kept_tiles=kept_tiles,
-                **_neuron(current, steps, threshold, level, tau, bias, walk),
+                **neuron_arguments(current, steps, threshold, level, tau, bias),
+                **_plane(walk),
                 FORCE_LAST=force_last,
                 **blocks._asdict(),
             )
@@ -122,7 +113,8 @@ def amos_backward(
             programs=programs,
             kept_tiles=kept_tiles,
             **scratch,
-            **_neuron(current, steps, threshold, level, tau, bias, walk),
+            **neuron_arguments(current, steps, threshold, level, tau, bias),
+            **_plane(walk),
             FORCE_LAST=force_last,
             KIND=surrogate,
             BLOCK_S=slots,
@@ -166,16 +158,15 @@ def _forward_elements(current: Tensor, steps: int) -> int:
     return 1024 if steps <= 8 and current.element_size() == 2 else 512
 
 
-def _neuron(
+def neuron_arguments(
     current: Tensor,
     steps: int,
     threshold: Tensor | None,
     level: float,
     tau: float | None,
     bias: Tensor | None,
-    walk: Plane,
 ) -> dict[str, Any]:
-    """The arguments that forward and backward kernels share."""
+    """The arguments that all AMOS kernels share, forward and backward."""
     constant = current.shape[0] < steps
     return {
         "bias": bias,
@@ -184,74 +175,18 @@ def _neuron(
         "tau": 1.0 if tau is None else tau,
         "current_step": 0 if constant else current.stride(0),
         "threshold_step": threshold.stride(0) if threshold is not None and len(threshold) > 1 else 0,
-        "R": walk.reduced,
-        "K": walk.kept,
-        "r_stride": walk.reduced_stride,
-        "k_stride": walk.kept_stride,
-        "C": walk.channels,
         "T": steps,
         "CONSTANT": constant,
         "LEAKY": tau is not None,
     }
 
 
-class Sums:
-    """Partial sums over the programs of a backward launch, for the gradients of bias and threshold."""
-
-    def __init__(
-        self, current: Tensor, programs: int, slots: int, kept: int, wants_threshold: bool, wants_bias: bool
-    ) -> None:
-        shape = (programs, slots, kept)
-        self.nothing = current.new_empty(0, dtype=torch.float32)
-        self.threshold = current.new_empty(shape, dtype=torch.float32) if wants_threshold else None
-        self.bias = current.new_empty((programs, kept), dtype=torch.float32) if wants_bias else None
-
-    def read(self, threshold: Tensor | None, channels: int) -> tuple[Tensor, Tensor]:
-        """The gradients of the threshold `[1 or T, C]` and the bias `[C]`, float32; empty where not wanted."""
-        grad_threshold = grad_bias = self.nothing
-        if self.bias is not None:
-            grad_bias = _by_channel(self.bias[:, None], channels)[0]
-        if self.threshold is not None and threshold is not None:
-            grad_threshold = _by_channel(self.threshold, channels)[: len(threshold)]
-        return grad_threshold, grad_bias if grad_bias is not grad_threshold else self.nothing.clone()
-
-
-def _by_channel(partial: Tensor, channels: int) -> Tensor:
-    """`[programs, slots, samples * C]` to `[slots, C]`, in one launch and in an order that does not change."""
-    programs, slots, kept = partial.shape
-    sums = partial.new_empty(slots, channels)
-    rows = programs * kept // channels
-    block = min(power_of_two(rows), SUMMED_ROWS)
-    tiles = -(-channels // SUMMED_CHANNELS)
-    with on_device_of(partial):
-        triton_kernels("sum_triton").add_up[(slots * tiles,)](
-            partial,
-            sums,
-            rows,
-            kept // channels,
-            slots,
-            channels,
-            BLOCK_R=block,
-            BLOCK_C=SUMMED_CHANNELS,
-            num_warps=max(1, block // 64),
-        )
-    return sums
-
-
-def no_sums(
-    current: Tensor, threshold: Tensor | None, wants_threshold: bool, wants_bias: bool
-) -> tuple[Tensor, Tensor]:
-    """What `Sums.read` gives for no neurons at all."""
-    shape = tuple(threshold.shape) if threshold is not None and wants_threshold else (0,)
-    device = current.device
-    return torch.zeros(shape, device=device), torch.zeros(current.shape[2] * wants_bias, device=device)
-
-
-def threshold_slots(threshold: Tensor | None, wanted: bool) -> int:
-    """Steps that the threshold's gradient is kept apart for, as a power of two."""
-    return power_of_two(len(threshold)) if threshold is not None and wanted else 1
-
-
-def programs_for(tiles: int, kept_tiles: int, most: int | None) -> int:
-    """Programs for each tile of channels: one a tile, or `most` for all channels where each leaves a sum."""
-    return tiles if most is None else min(tiles, -(-most // kept_tiles))
+def _plane(walk: Plane) -> dict[str, int]:
+    """The arguments that say how to walk over a frame."""
+    return {
+        "R": walk.reduced,
+        "K": walk.kept,
+        "r_stride": walk.reduced_stride,
+        "k_stride": walk.kept_stride,
+        "C": walk.channels,
+    }

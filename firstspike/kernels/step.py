@@ -12,6 +12,7 @@ from firstspike.kernels import pooled_ops, step_ops
 from firstspike.kernels.layout import as_laid_out, dense_frames, is_channels_last
 from firstspike.kernels.neuron import DTYPES, avg_pool, takes
 from firstspike.kernels.neuron_ops import UNROLLED_STEPS
+from firstspike.kernels.windows import has_rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,4 +205,4 @@ def _fuses(current: Tensor, rows: float | Tensor, bias: Tensor | None, steps: in
 def _pools(current: Tensor, wanted: Wanted) -> bool:
     """Whether the kernel pools: windows it knows, which cover every neuron that is to be counted."""
     known = current.dim() == 5 and wanted.pool in pooled_ops.POOLS and not wanted.membrane
-    return known and (wanted.counts is None or not pooled_ops.has_rest(current.shape, wanted.pool))
+    return known and (wanted.counts is None or not has_rest(current.shape, wanted.pool))

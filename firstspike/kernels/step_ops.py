@@ -8,7 +8,7 @@ from torch import Tensor
 
 from firstspike.kernels.device import on_device_of, triton_kernels
 from firstspike.kernels.layout import empty_frames, is_channels_last, plane, tile
-from firstspike.kernels.pooled_ops import ELEMENTS, dense_windows, empty_pooled
+from firstspike.kernels.windows import ELEMENTS, dense_windows, empty_pooled
 
 
 @torch.library.custom_op("firstspike::amos_step", mutates_args=("counts",))

@@ -221,7 +221,9 @@ def decoder_steps(runs: Runs, context: Context) -> Made:
     axes.legend(frameon=False, loc="upper left")
     beside = f"Paper, Fashion-MNIST: {printed[0]} against {printed[1]}. "
     beside += "In the figure: steps and strict accuracy; lines from the lowest to the highest seed. "
-    beside += "Temporal weights fall linearly from 1; where it says exponential, as 3^-t, the paper's on this set."
+    beside += (
+        "Temporal weights fall linearly from 1; where it says exponential, as 3^-t, the paper's on this set."
+    )
     headings = (
         "network",
         "steps, first-spike",

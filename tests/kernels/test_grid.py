@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from firstspike.kernels import neuron_ops, pooled_ops, weight
+from firstspike.kernels import neuron_ops, pool_ops, pooled_ops, sums, weight
 from firstspike.kernels.layout import Plane, tile
 
 OPTIONS = (None, 1.0, False, None, "atan", 2.0)
@@ -30,7 +30,7 @@ class Recorder:
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[int, ...], dict[str, Any]]]:
     recorder = Recorder()
-    for module in (neuron_ops, pooled_ops, weight):
+    for module in (neuron_ops, pool_ops, pooled_ops, sums, weight):
         monkeypatch.setattr(module, "triton_kernels", lambda _: recorder)
     return recorder.launches
 
@@ -53,8 +53,8 @@ def test_one_axis_holds_all_windows(launches: list[Any]) -> None:
     current = torch.zeros(2, 70_000, 3, 2, 2)
     pooled = pooled_ops.amos_pooled(current, 2, *OPTIONS, None, 2, False)
     pooled_ops.amos_pooled_backward(pooled, current, *OPTIONS, None, 2, False, True)
-    pooled_ops.avg_pool(current, 2, False)
-    pooled_ops.avg_pool_backward(pooled, list(current.shape), 2, False)
+    pool_ops.avg_pool(current, 2, False)
+    pool_ops.avg_pool_backward(pooled, list(current.shape), 2, False)
     assert [len(grid) for grid, _ in launches] == [1] * 5
 
 

@@ -13,7 +13,7 @@ from step_checks import STEP_CASES, StepCase, check_steps
 import firstspike
 from firstspike import functional, kernels
 from firstspike.inference import Batched
-from firstspike.kernels import adam, neuron_ops, pooled_ops, step_ops, weight
+from firstspike.kernels import adam, neuron_ops, pool_ops, pooled_ops, step_ops, sums, weight
 
 pytestmark = [
     pytest.mark.skipif(
@@ -63,7 +63,7 @@ def test_deferred_gradients_train_as_torchs_adamw(
 
 
 def test_many_tiles_a_program_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neuron_ops, "SUMMED_ROWS", 4)
+    monkeypatch.setattr(sums, "SUMMED_ROWS", 4)
     for module in (neuron_ops, pooled_ops):
         monkeypatch.setattr(module, "PROGRAMS", 2)
         monkeypatch.setattr(module, "BACKWARD_ELEMENTS", 16)
@@ -109,7 +109,7 @@ def test_operators_are_well_registered() -> None:
     torch.library.opcheck(weight.normalise, (rows, bias, 0.5, torch.bfloat16))
     for frames in (current, channels_last):
         torch.library.opcheck(pooled_ops.amos_pooled, (frames, *arguments, 2, True))
-        torch.library.opcheck(pooled_ops.avg_pool, (frames, 2, False))
+        torch.library.opcheck(pool_ops.avg_pool, (frames, 2, False))
         blocks, counts = list(frames.detach().split([1, 2])), torch.zeros(2, 2, dtype=torch.int32)
         options = ([torch.tensor([1, 0])], 1, 2, threshold.detach(), 0.0, None, bias.detach())
         torch.library.opcheck(step_ops.amos_step, (blocks, *options, 1, False, True, counts))
