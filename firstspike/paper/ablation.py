@@ -6,8 +6,8 @@ from firstspike.measure.plots import COLOURS, panels
 from firstspike.paper import values
 from firstspike.paper.entry import Context, Runs
 from firstspike.paper.recipes import COMPONENTS
+from firstspike.paper.seeds import compared, mean, with_deviation
 from firstspike.paper.table import Cell, Claim, Made, Table
-from firstspike.paper.tables import compared, mean, with_deviation
 
 PARTS = {
     "baseline": "-",

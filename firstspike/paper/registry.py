@@ -1,6 +1,6 @@
 """Every table and figure of the paper's: its runs and what is made of them."""
 
-from firstspike.paper import ablation, initialisation, recipes, tables
+from firstspike.paper import ablation, currents, energy, initialisation, recipes, sets
 from firstspike.paper.entry import SEEDS, Entry
 from firstspike.paper.latency import latency
 from firstspike.training import Recipe, get_recipe
@@ -26,14 +26,14 @@ def _none() -> dict[str, Recipe]:
 _QUICK_SETS = ("fashion-mnist SCNN5 paper",)
 
 _ALL = (
-    Entry("accuracy", "Accuracy", "table", _small_sets, tables.accuracy, _QUICK_SETS, needs=()),
-    Entry("steps", "Inference steps", "table", _small_sets, tables.steps, _QUICK_SETS, needs=()),
+    Entry("accuracy", "Accuracy", "table", _small_sets, sets.accuracy, _QUICK_SETS, needs=()),
+    Entry("steps", "Inference steps", "table", _small_sets, sets.steps, _QUICK_SETS, needs=()),
     Entry(
         "energy",
         "Steps, spikes, operations and energy",
         "table",
         lambda: {"rate-hard": recipes.rates()["rate-hard"], **recipes.some("baseline", "full")},
-        tables.energy,
+        energy.energy,
         seeds=SEEDS,
     ),
     Entry("ablation", "Component ablation", "table", recipes.components, ablation.components, seeds=SEEDS),
@@ -55,14 +55,14 @@ _ALL = (
         ("0.25", "1.0", "4.0"),
         needs=("1.0",),
     ),
-    Entry("rate", "Rate coding against TTFS", "table", recipes.rates, tables.rate, seeds=SEEDS),
-    Entry("currents", "Currents under Kaiming and ETTFS-init", "figure", _none, initialisation.currents),
+    Entry("rate", "Rate coding against TTFS", "table", recipes.rates, energy.rate, seeds=SEEDS),
+    Entry("currents", "Currents under Kaiming and ETTFS-init", "figure", _none, currents.currents),
     Entry(
         "normalisation",
         "Currents with and without weight normalisation",
         "figure",
         lambda: recipes.some("init-pool-twd", "norm", "full"),
-        initialisation.normalisation,
+        currents.normalisation,
         diagnosed=True,
         seeds=SEEDS,
     ),

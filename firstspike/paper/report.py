@@ -9,8 +9,8 @@ from typing import Any
 from firstspike.paper import values
 from firstspike.paper.registry import ENTRIES
 from firstspike.paper.runs import library_in, origin
+from firstspike.paper.seeds import steps_of
 from firstspike.paper.table import Cell, Claim, Table
-from firstspike.paper.tables import steps_of
 from firstspike.training import Recipe, Run
 from firstspike.training.run import whole
 

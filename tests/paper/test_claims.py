@@ -9,7 +9,7 @@ import pytest
 from firstspike.paper import ENTRIES, Settings, make
 from firstspike.paper import recipes as experiments
 from firstspike.paper.entry import make_quick
-from firstspike.paper.initialisation import looked_at, pooling_claim, unforced
+from firstspike.paper.fresh import looked_at, pooling_claim, unforced
 from firstspike.paper.runs import obtain
 from firstspike.training import Options, Recipe, Run
 

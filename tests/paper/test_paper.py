@@ -15,8 +15,8 @@ from firstspike.paper.entry import Context, Entry, Runs, make_quick
 from firstspike.paper.make import finished, missing, told_missing
 from firstspike.paper.report import results_page, the_papers
 from firstspike.paper.runs import diagnostics, digest, library_in, obtain
+from firstspike.paper.seeds import compared
 from firstspike.paper.table import Claim, Made, Table, text
-from firstspike.paper.tables import compared
 from firstspike.training import Options, Recipe, Run, get_recipe
 from firstspike.training.optimizer import OptimizerConfig
 from tests.training.small import recipe

@@ -1,9 +1,7 @@
-"""The paper's tables, its values beside ours."""
+"""The tables of steps, spikes, operations and energy, and of rate coding against TTFS."""
 
 import math
 import statistics
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,165 +12,10 @@ from firstspike.models import Network, build_from, load_either
 from firstspike.models.twin import Twin
 from firstspike.paper import values
 from firstspike.paper.entry import Context, Runs
-from firstspike.paper.runs import digest, origin
-from firstspike.paper.table import Cell, Claim, Made, Table, text
+from firstspike.paper.library import from_relu, in_library, latest
+from firstspike.paper.seeds import mean, spread, with_deviation
+from firstspike.paper.table import Cell, Claim, Made, Table
 from firstspike.training import Run
-
-
-def mean(runs: list[Run], measure: str = "strict") -> float | None:
-    """Mean over the seeds of a measure on the test set; None where no run is finished or none has it."""
-    found = [run.summary["test"].get(measure) for run in runs if run.summary]
-    known = [value for value in found if value is not None]
-    return statistics.fmean(known) if known else None
-
-
-def with_deviation(runs: list[Run], measure: str = "strict") -> Cell:
-    """Mean and, over several seeds, the sample deviation, as text."""
-    found = [run.summary["test"][measure] for run in runs if run.summary and measure in run.summary["test"]]
-    if not found:
-        return "failed" if runs else None
-    return spread(found)
-
-
-def steps_of(runs: list[Run]) -> str:
-    """The time steps of the networks, which a chosen fall may have made more than the recipe's."""
-    found = {int(run.summary["test"].get("T", run.recipe.T)) for run in runs if run.summary}
-    return " or ".join(map(str, sorted(found)))
-
-
-def spread(found: list[float]) -> str:
-    """Mean and, of several, the sample deviation, as text."""
-    mean = statistics.fmean(found)
-    if len(found) == 1:
-        return text(mean)
-    digits = 0 if abs(mean) >= 1000 else 2
-    return f"{mean:,.{digits}f} ± {statistics.stdev(found):,.{digits}f}"
-
-
-def compared(before: list[Run], after: list[Run]) -> str:
-    """Two accuracies; and where one's best seed reaches the other's worst, that too."""
-    one, other = ([run.summary["test"]["strict"] for run in runs if run.summary] for runs in (before, after))
-    told = f"{spread(one)} to {spread(other)} %" if one and other else "failed"
-    if min(len(one), len(other)) < 2:
-        return told
-    apart = max(one) < min(other) or max(other) < min(one)
-    return told if apart else f"{told} (seeds overlap)"
-
-
-def in_library(
-    context: Context, data: str, architecture: str, unit: str = "spike", paper: bool = False
-) -> list[Run]:
-    """Finished runs of one set and network by the paper's method or another, probes left out."""
-    return [
-        run
-        for run in context.library
-        if run.recipe.data.name == data
-        and run.recipe.network.architecture == architecture
-        and run.recipe.network.unit == unit
-        and run.recipe.name.endswith("-paper") == paper
-        and not run.folder.name.startswith("probe-")
-    ]
-
-
-def latest(runs: list[Run]) -> list[Run]:
-    """The seeds of that recipe among several which was trained last."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(digest(replace(run.recipe, seed=0)), []).append(run)
-    return max(groups.values(), key=lambda seeds: max(_started(run) for run in seeds), default=[])
-
-
-def _started(run: Run) -> str:
-    return str(origin(run).get("started", ""))
-
-
-def from_relu(runs: list[Run], started: bool) -> list[Run]:
-    """Those that started from a ReLU network's weights, or those that did not."""
-    return [run for run in runs if bool(run.recipe.network.start_from) == started]
-
-
-def _of(
-    runs: Runs, context: Context, data: str, architecture: str, started: bool
-) -> tuple[list[Run], list[Run]]:
-    """The runs of one set by the paper's method, those of this entry before the library's, and by our own recipe."""
-    method = [] if started else runs.get(f"{data} {architecture} paper", [])
-    method = method or from_relu(in_library(context, data, architecture, paper=True), started)
-    return latest(method), latest(from_relu(in_library(context, data, architecture), started))
-
-
-def _sets() -> Iterator[tuple[str, str, bool, tuple[float, float]]]:
-    """Set, network, whether from ReLU weights, and the paper's accuracy with its deviation."""
-    for (data, architecture), printed in values.ACCURACY.items():
-        yield data, architecture, False, printed
-        if (data, architecture) in values.PRETRAINED:
-            yield data, architecture, True, values.PRETRAINED[data, architecture]
-
-
-def accuracy(runs: Runs, context: Context) -> Made:
-    """Accuracy on all sets: the paper, its method here, and our own recipe."""
-    rows: list[tuple[Cell, ...]] = []
-    for data, architecture, started, (printed, deviation) in _sets():
-        method, ours = _of(runs, context, data, architecture, started)
-        rows.append(
-            (
-                data,
-                f"{architecture}, from ReLU" if started else architecture,
-                f"{printed:.2f} ± {deviation:.2f}",
-                with_deviation(method),
-                len(method) or None,
-                with_deviation(ours),
-                with_deviation(ours, "potential"),
-                steps_of(ours) or None,
-                len(ours) or None,
-            )
-        )
-    headings = (
-        "set",
-        "network",
-        "paper %",
-        "its method here, strict %",
-        "its seeds here",
-        "our recipe, strict %",
-        "our recipe, potential %",
-        "our T",
-        "our seeds",
-    )
-    notes = (
-        *values.SLIPS["accuracy"],
-        "Our recipe: the runs in results/runs, of several recipes the latest.",
-    )
-    if context.quick:
-        notes = (*notes, "Its method here is of the quick form.")
-    return Made(Table(headings, rows, notes))
-
-
-def steps(runs: Runs, context: Context) -> Made:
-    """Mean steps until the answer."""
-    rows: list[tuple[Cell, ...]] = []
-    for data, architecture in values.ACCURACY:
-        method, ours = _of(runs, context, data, architecture, False)
-        rows.append(
-            (
-                data,
-                architecture,
-                values.TQ_STEPS[data],
-                values.STEPS[data],
-                with_deviation(method, "steps"),
-                with_deviation(ours, "steps"),
-                steps_of(ours) or None,
-            )
-        )
-    headings = (
-        "set",
-        "network",
-        "paper, TQ-TTFS",
-        "paper, ETTFS (T = 8)",
-        "its method here (T = 8)",
-        "our recipe",
-        "our T",
-    )
-    note = "The paper gives one number a set, not saying for which network. Steps count from 1; silence counts T."
-    return Made(Table(headings, rows, (note,)))
 
 
 def energy_of(run: Run) -> tuple[dict[str, Any], Energy] | None:
