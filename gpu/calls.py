@@ -30,8 +30,18 @@ class Span(NamedTuple):
     ends: float
 
 
+BRIEF = """\
+You drive a lent machine through the tool `run`. It is lost after 30 seconds without a call: so send each call of
+this list as soon as the one before it has returned, whatever that printed. One call at a time; change no word; read,
+edit and run nothing else, and think about nothing in between. If a call answers that no machine could be started,
+send it again, up to four times. If the machine is lost on the way (a later call says "warm": false), begin again at
+the first call if more than 900 s are left, else stop. Leave out the polls that are left once all lanes have ended. At
+the end call `give_back`, and answer with the number of calls, the budget that is left, and `files_at` of each.
+"""
+
+
 def tell_calls(path: Path, plan: Plan, root: Path) -> None:
-    """Print what is uploaded, when each lane is expected to run, and all calls."""
+    """Print what is uploaded, when each lane is expected to run, and all calls under a brief for who sends them."""
     manifest = read_manifest(root, plan)
     folders = uploads(plan, manifest)
     tell_sizes(root, folders)
@@ -44,6 +54,7 @@ def tell_calls(path: Path, plan: Plan, root: Path) -> None:
         print(
             f"TOO LONG: it must end before it is stopped, and that {LAST_SECONDS} s before the session is over"
         )
+    print(f"\n{BRIEF}", end="")
     number = 1
     for line, same in itertools.groupby(calls(path.resolve().relative_to(root), plan, folders)):
         last = number + len(list(same)) - 1
