@@ -7,6 +7,7 @@ from firstspike.errors import FirstspikeError
 from firstspike.models import Network, Twin, load_either
 from firstspike.models.shipped import FOLDER
 from firstspike.models.storage import CONFIG_NAME
+from firstspike.training.recipes import RECIPES
 from firstspike.training.run import Run
 
 
@@ -30,11 +31,7 @@ def find_model(given: str | Path) -> Found:
     ships = not path.exists() and len(path.parts) == 1 and (FOLDER / path).is_dir()
     path = FOLDER / path if ships else path
     if not path.exists():
-        shipped = ", ".join(sorted(folder.name for folder in FOLDER.iterdir()))
-        raise FirstspikeError(
-            f"There is no run or model folder {given}, and no network of that name in the package, which has "
-            f"{shipped}."
-        )
+        raise FirstspikeError(f"There is no run or model folder {given}{_instead(path)}")
     if (path / CONFIG_NAME).is_file():
         above = path.parent if path.name == "model" and (path.parent / "recipe.json").is_file() else None
         return Found(
@@ -46,3 +43,11 @@ def find_model(given: str | Path) -> Found:
     if not (run.model / CONFIG_NAME).is_file():
         raise FirstspikeError(f"{path} has no trained model yet: finish it with `firstspike resume {path}`.")
     return Found(path.resolve().name, load_either(run.model), run.model, run, ships)
+
+
+def _instead(path: Path) -> str:
+    """What to do about a folder that is not there: train the recipe of that name, or take a network that ships."""
+    if len(path.parts) > 1 and path.name in RECIPES:
+        return f": train it first, `firstspike train {path.name} --out {path}`."
+    shipped = ", ".join(sorted(folder.name for folder in FOLDER.iterdir()))
+    return f", and no network of that name in the package, which has {shipped}."

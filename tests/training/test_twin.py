@@ -74,6 +74,14 @@ def test_a_start_that_is_not_there_gets_one_sentence(tmp_path: Path) -> None:
         trainer(recipe(network=NetConfig("FC16-FC4", start_from=str(tmp_path / "none"))))
 
 
+def test_a_start_that_a_recipe_trains_says_which(tmp_path: Path) -> None:
+    twin = tmp_path / "cifar10-relu"
+    with pytest.raises(
+        FirstspikeError, match=rf"train it first, `firstspike train cifar10-relu --out {twin}`"
+    ):
+        trainer(recipe(network=NetConfig("FC16-FC4", start_from=str(twin))))
+
+
 @pytest.mark.parametrize("teacher", ["relu", "spike"])
 @pytest.mark.parametrize("unit", ["relu", "spike"])
 def test_distillation_brings_a_student_to_its_teacher(teacher: str, unit: Any, runs: dict[str, Run]) -> None:
