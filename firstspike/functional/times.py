@@ -12,8 +12,8 @@ MAX_STEPS = 255
 def spike_times(spikes: Tensor) -> Tensor:
     """The step of each neuron's first spike: `[T, B, ...]` in, uint8 `[B, ...]` out, T = silent."""
     T = check_steps(spikes.shape[0] if spikes.dim() else 0)
-    fired = spikes != 0
-    return torch.where(fired.any(0), fired.to(torch.uint8).argmax(0), T).to(torch.uint8)
+    steps = torch.arange(T, dtype=torch.uint8, device=spikes.device).view(T, *[1] * (spikes.dim() - 1))
+    return torch.where(spikes != 0, steps, T).amin(0)
 
 
 def spikes_at(times: Tensor, T: int, dtype: torch.dtype = torch.float32) -> Tensor:

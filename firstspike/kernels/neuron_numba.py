@@ -16,7 +16,7 @@ Array = NDArray[Any]
 SURROGATES = {"atan": 0, "sigmoid": 1, "triangle": 2, "rectangular": 3}
 
 
-@njit(parallel=True, cache=True, boundscheck=False)
+@njit(parallel=True, cache=True, boundscheck=False, error_model="numpy")
 def forward(
     current: Array,
     rows: Array,
@@ -59,21 +59,37 @@ def forward(
     return bad
 
 
-@njit(inline="always")
-def _derivative(overdrive: Any, kind: int, alpha: Any) -> Any:
-    one, two = np.float32(1), np.float32(2)
+@njit(error_model="numpy", boundscheck=False)
+def _derivatives(overdrive: Array, kind: int, alpha: Any, into: Array) -> None:
+    """The surrogate's derivative at each overdrive: one loop a kind, which the compiler makes vectors of."""
+    zero, one, half = np.float32(0), np.float32(1), np.float32(0.5)
     if kind == 0:
-        slope = np.float32(np.pi / 2) * alpha * overdrive
-        return alpha / two / (one + slope * slope)
-    if kind == 1:
-        sigmoid = one / (one + np.exp(-alpha * overdrive))
-        return alpha * sigmoid * (one - sigmoid)
-    if kind == 2:
-        return alpha * max(np.float32(0), one - alpha * abs(overdrive))
-    return alpha if abs(overdrive) < one / (two * alpha) else np.float32(0)
+        steep, peak = np.float32(np.pi / 2) * alpha, half * alpha
+        for i in range(len(into)):
+            slope = steep * overdrive[i]
+            into[i] = peak / (one + slope * slope)
+    elif kind == 1:
+        for i in range(len(into)):
+            sigmoid = one / (one + np.exp(-alpha * overdrive[i]))
+            into[i] = alpha * sigmoid * (one - sigmoid)
+    elif kind == 2:
+        for i in range(len(into)):
+            into[i] = alpha * max(zero, one - alpha * abs(overdrive[i]))
+    else:
+        for i in range(len(into)):
+            into[i] = alpha if abs(overdrive[i]) < half / alpha else zero
 
 
-@njit(parallel=True, cache=True, boundscheck=False)
+@njit(fastmath={"reassoc", "nsz"}, error_model="numpy")
+def _sum(values: Array) -> Any:
+    """The sum, in whatever order is fastest."""
+    total = np.float32(0)
+    for i in range(len(values)):
+        total += values[i]
+    return total
+
+
+@njit(parallel=True, cache=True, boundscheck=False, error_model="numpy")
 def backward(
     grad: Array,
     current: Array,
@@ -90,7 +106,8 @@ def backward(
 ) -> None:
     """Fill `out` with the gradient of the current and `row_sums [R]` with its sum over each row.
 
-    The closed form is that of `functional.first_crossing`. A constant current's gradient is summed over time.
+    The closed form is that of `functional.first_crossing`, seen backwards in time: a step up to the first spike
+    is worth its own gradient less that of the next crossing. A constant current's gradient is summed over time.
     """
     T, R, L = grad.shape
     constant = current.shape[0] == 1
@@ -98,43 +115,42 @@ def backward(
     level, tau, alpha = np.float32(threshold), np.float32(leak), np.float32(slope)
     keep = np.float32(1) if tau == 0 else np.float32(1) - np.float32(1) / tau
     scale = np.float32(1) if tau == 0 else np.float32(1) / tau
-    last = T - 1 if force_last else T
     for r in prange(R):
-        membranes = np.empty((T, L), np.float32)
-        grad_first, grad_next = np.zeros(L, np.float32), np.zeros(L, np.float32)
-        crossed = np.zeros(L, np.uint8)
-        bias = rows[r % len(rows)]
+        overdrives = np.empty((T, L), np.float32)
+        first, bias = times[r], rows[r % len(rows)]
+        membrane = np.zeros(L, np.float32)
         for t in range(T):
-            frame = current[0 if constant else t, r]
-            for i in range(L):
-                drive = frame[i] + (bias + columns[i])
-                before = membranes[t - 1, i] if t else zero
-                membrane = before + drive if tau == 0 else before + (drive - before) / tau
-                membranes[t, i] = membrane
-                g, first = grad[t, r, i], times[r, i]
-                grad_first[i] = g if t == first else grad_first[i]
-                above = membrane - level >= 0 or (force_last and t == T - 1)
-                again = above and t > first and crossed[i] == 0
-                grad_next[i] = g if again else grad_next[i]
-                crossed[i] = 1 if again else crossed[i]
-        carry = np.zeros(L, np.float32)
-        total = np.zeros(L, np.float32)
-        for step in range(T):
-            t = T - 1 - step
-            for i in range(L):
-                first = times[r, i]
-                wanted = grad[t, r, i] - grad_first[i] if t < first else zero
-                wanted = grad_first[i] - grad_next[i] if t == first else wanted
-                wanted = zero if t == last else wanted
-                carry[i] = wanted * _derivative(membranes[t, i] - level, kind, alpha) + keep * carry[i]
-                value = carry[i] * scale
-                total[i] += value
-                if not constant:
-                    out[t, r, i] = value
+            frame, overdrive = current[0 if constant else t, r], overdrives[t]
+            if tau == 0:
+                for i in range(L):
+                    membrane[i] += frame[i] + (bias + columns[i])
+                    overdrive[i] = membrane[i] - level
+            else:
+                for i in range(L):
+                    membrane[i] += (frame[i] + (bias + columns[i]) - membrane[i]) / tau
+                    overdrive[i] = membrane[i] - level
+        derivative, next_crossing = membrane, np.zeros(L, np.float32)
+        carry, total = np.zeros(L, np.float32), np.zeros(L, np.float32)
+        for back in range(T):
+            t = T - 1 - back
+            g, overdrive, step = grad[t, r], overdrives[t], np.uint8(t)
+            if force_last and t == T - 1:
+                for i in range(L):
+                    next_crossing[i] = g[i]
+            else:
+                _derivatives(overdrive, kind, alpha, derivative)
+                for i in range(L):  # loads stand before the choices, so that the compiler makes vectors of them
+                    here, later = g[i], next_crossing[i]
+                    wanted = here - later if step <= first[i] else zero
+                    next_crossing[i] = here if overdrive[i] >= zero else later
+                    carry[i] = wanted * derivative[i] + keep * carry[i]
+                    total[i] += carry[i] * scale
+            if not constant:
+                frame = out[t, r]
+                for i in range(L):
+                    frame[i] = carry[i] * scale
         if constant:
+            frame = out[0, r]
             for i in range(L):
-                out[0, r, i] = total[i]
-        summed = zero
-        for i in range(L):
-            summed += total[i]
-        row_sums[r] = summed
+                frame[i] = total[i]
+        row_sums[r] = _sum(total)

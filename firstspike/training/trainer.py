@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from firstspike.data import Batch, Batches, Dataset, hold_out, load
 from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import mean_membrane
+from firstspike.kernels.heap import keep_heap
 from firstspike.models import Network, Twin, as_unit, build_from, start_from
 from firstspike.nn import Output, Readout
 from firstspike.training.capture import StaticStep, can_capture
@@ -33,6 +34,8 @@ class Trainer:
 
     def __init__(self, recipe: Recipe, place: Place, model: nn.Module | None = None) -> None:
         self.recipe, self.place = recipe, place
+        if not self.on_cuda:
+            keep_heap()
         torch.manual_seed(recipe.seed)
         self.train_set, self.validation_set = training_sets(recipe)
         # Read now, so that a missing one is found before the training and not after it.
