@@ -24,4 +24,4 @@ def keep_heap() -> bool:
     if mallopt is None:
         return False
     settings = ((M_MMAP_THRESHOLD, NEVER), (M_TRIM_THRESHOLD, NEVER), (M_TOP_PAD, TOP_PAD))
-    return all([mallopt(name, value) for name, value in settings])
+    return all(mallopt(name, value) for name, value in settings)

@@ -44,8 +44,7 @@ def amos(
     if steps > 1 and len(current) > 1 and current.stride(0) == 0 and not current.requires_grad:
         current = current[:1]  # constant in time, but nobody said so
     if neuron_cpu.takes(current, threshold, bias) and not runs_triton(current):
-        spikes = neuron_cpu.amos(current, float(threshold), force_last, tau, surrogate, bias, steps)
-        return avg_pool(spikes, pool, contiguous)
+        return neuron_cpu.amos(current, float(threshold), force_last, tau, surrogate, bias, steps, pool)
     levels = _levels(threshold, current, steps) if isinstance(threshold, Tensor) else None
     fused = takes(current, bias, steps) and (levels is None) is not isinstance(threshold, Tensor)
     if not fused:

@@ -38,17 +38,22 @@ def amos(
     surrogate: Surrogate,
     bias: Tensor | None,
     steps: int | None = None,
+    pool: int = 1,
 ) -> Tensor:
-    """Spikes `[T, B, C, ...]` of a current that `takes` accepts; `[1, B, C, ...]` stands for all T = `steps`."""
+    """Spikes `[T, B, C, ...]` of a current that `takes` accepts; `[1, B, C, ...]` stands for all T = `steps`.
+
+    Args:
+        pool: average the spikes over windows of this side; then the current is `[T, B, C, H, W]`.
+    """
     check_tau(tau)
     steps = steps or current.shape[0]
     constant = current.shape[0] > 1 and current.stride(0) == 0
     frames = current[:1] if constant else current
-    return _Amos.apply(frames, bias, steps, threshold, force_last, tau or 0.0, surrogate)  # type: ignore[no-any-return, no-untyped-call]
+    return _Amos.apply(frames, bias, steps, threshold, force_last, tau or 0.0, surrogate, pool)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Amos(torch.autograd.Function):
-    """Spikes of `frames` `[T or 1, B, C, ...]`; one frame stands for all steps."""
+    """Spikes of `frames` `[T or 1, B, C, ...]`, pooled; one frame stands for all steps."""
 
     @staticmethod
     def forward(
@@ -60,20 +65,32 @@ class _Amos(torch.autograd.Function):
         force_last: bool,
         leak: float,
         surrogate: Surrogate,
+        pool: int,
     ) -> Tensor:
         from firstspike.kernels import neuron_numba
 
         frames = frames.contiguous()
-        spikes = frames.new_empty(steps, *frames.shape[1:])
+        *lead, width = frames.shape[1:]
+        small = [*lead[:-1], lead[-1] // pool, width // pool] if pool > 1 else [*lead, width]
+        spikes = frames.new_empty(steps, *small)
         times = torch.empty(frames.shape[1:], dtype=torch.uint8)
         rows, columns = _bias_parts(frames, bias)
         bad = neuron_numba.forward(
-            _rows(frames), rows, columns, threshold, leak, force_last, _rows(spikes), _rows(times[None])[0]
+            _rows(frames),
+            rows,
+            columns,
+            threshold,
+            leak,
+            force_last,
+            _rows(spikes),
+            _rows(times[None])[0],
+            width,
+            pool,
         )
         if bad:
             raise FirstspikeError(NOT_FINITE)
         ctx.save_for_backward(frames, bias, times)
-        ctx.settings = threshold, leak, force_last, surrogate
+        ctx.settings = threshold, leak, force_last, surrogate, pool
         return spikes
 
     @staticmethod
@@ -82,7 +99,7 @@ class _Amos(torch.autograd.Function):
         from firstspike.kernels import neuron_numba
 
         frames, bias, times = ctx.saved_tensors
-        threshold, leak, force_last, surrogate = ctx.settings
+        threshold, leak, force_last, surrogate, pool = ctx.settings
         out = torch.empty_like(frames)
         rows, columns = _bias_parts(frames, bias)
         row_sums = torch.empty(_rows(frames).shape[1])
@@ -99,12 +116,14 @@ class _Amos(torch.autograd.Function):
             surrogate.alpha,
             _rows(out),
             row_sums.numpy(),
+            frames.shape[-1],
+            pool,
         )
         grad_bias = None
         if bias is not None and ctx.needs_input_grad[1]:
             spatial = frames.dim() > 3
             grad_bias = row_sums.view(-1, len(bias)).sum(0) if spatial else out.sum((0, 1))
-        return out, grad_bias, None, None, None, None, None
+        return out, grad_bias, None, None, None, None, None, None
 
 
 def _rows(frames: Tensor) -> Any:

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from firstspike import FirstspikeError, functional, kernels
 from firstspike.functional.surrogate import Surrogate
@@ -37,6 +38,31 @@ def test_spikes_are_identical_and_gradients_agree(shape: tuple[int, ...], kind: 
         torch.testing.assert_close(found_grad, grad, rtol=1e-4, atol=1e-5)
         if biased:
             torch.testing.assert_close(found_bias_grad, bias_grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 6), (3, 2, 7, 5), (1, 1, 9, 9)])
+def test_pooled_in_the_same_pass_is_pooled_afterwards(shape: tuple[int, ...], size: int) -> None:
+    torch.manual_seed(0)
+    for T, force, tau, constant in itertools.product((1, 3), (False, True), (None, 2.0), (False, True)):
+        frames = torch.randn(1 if constant else T, *shape)
+        bias = 0.3 * torch.randn(shape[1])
+        incoming = torch.randn(T, *shape[:2], shape[2] // size, shape[3] // size)
+        results = []
+        for fused in (False, True):
+            leaf, shift = frames.clone().requires_grad_(), bias.clone().requires_grad_()
+            current = leaf.expand(T, *shape) if constant else leaf
+            if fused:
+                pooled = neuron_cpu.amos(current, 1.0, force, tau, Surrogate(), shift, pool=size)
+            else:
+                spikes = functional.amos(current, 1.0, force, tau, Surrogate(), shift)
+                pooled = F.avg_pool2d(spikes.flatten(0, 1), size).view(incoming.shape)
+            pooled.backward(incoming)
+            results.append((pooled.detach(), leaf.grad, shift.grad))
+        (pooled, grad, bias_grad), (found, found_grad, found_bias_grad) = results
+        assert torch.equal(pooled, found)
+        torch.testing.assert_close(found_grad, grad, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(found_bias_grad, bias_grad, rtol=1e-4, atol=1e-5)
 
 
 def test_it_is_what_the_cpu_uses(monkeypatch: pytest.MonkeyPatch) -> None:
