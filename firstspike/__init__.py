@@ -2,6 +2,7 @@
 
 __version__ = "0.1.0"
 
+import firstspike.threads  # noqa: F401  before anything imports torch
 from firstspike import export, functional, nn
 from firstspike.errors import FirstspikeError
 from firstspike.inference import Answer, Engine, Stream, infer

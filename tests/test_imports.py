@@ -9,7 +9,7 @@ import pytest
 import firstspike
 
 FLOORS = [
-    {"errors"},
+    {"errors", "threads"},
     {"config"},
     {"data"},
     {"functional"},

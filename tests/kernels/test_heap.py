@@ -27,4 +27,4 @@ def faults(call: str) -> int:
 
 @pytest.mark.skipif(not keep_heap(), reason="there is no glibc here")
 def test_a_step_takes_again_what_the_step_before_it_freed() -> None:
-    assert faults("keep_heap()") < 1_000 < faults("")
+    assert faults("keep_heap()") < faults("") / 4
