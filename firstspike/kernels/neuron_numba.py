@@ -142,7 +142,7 @@ def backward(
 ) -> None:
     """Fill `out` with the gradient of the current and `row_sums [R]` with its sum over each row.
 
-    The closed form is that of `functional.first_crossing`, seen backwards in time: a step up to the first spike
+    The closed form is that of `functional.first_crossing`, seen backwards in time: up to the first spike, a step
     is worth its own gradient less that of the next crossing. A constant current's gradient is summed over time.
     """
     T, (R, L) = len(grad), times.shape
@@ -179,9 +179,8 @@ def backward(
                     next_crossing[i] = g[i]
             else:
                 _derivatives(overdrive, kind, alpha, derivative)
-                for i in range(
-                    L
-                ):  # loads stand before the choices, so that the compiler makes vectors of them
+                # Loads stand before the choices, so that the compiler makes vectors of them.
+                for i in range(L):
                     here, later = g[i], next_crossing[i]
                     wanted = here - later if step <= first[i] else zero
                     next_crossing[i] = here if overdrive[i] >= zero else later
