@@ -86,7 +86,7 @@ def measure(net: Network | Twin, dataset: Any, device: Any, hardware: Hardware) 
         energy = estimate(
             sites(whole), found.steps, found.layer_spikes, found.sops, found.input_operations, hardware
         )
-        values["energy"] = to_dict(energy)
+        values["energy"] = {**to_dict(energy), "constants": hardware.constants()}
     return values
 
 
@@ -117,6 +117,8 @@ def show(values: dict[str, Any]) -> None:
         _show_layers(values, console)
         steps = ", ".join(f"{step}: {n:,}" for step, n in enumerate(values["step_histogram"], start=1) if n)
         console.print(f"Samples answered at step {steps}.", highlight=False)
+    if "energy" in values:
+        console.print(f"Energy on: {values['energy']['hardware']}.", highlight=False)
 
 
 ENERGIES = {

@@ -7,8 +7,9 @@ E3 = T_inf * ceil(Ci / n) * ceil(Co / n) * H * W * e_mem   memory access of n x 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from firstspike.errors import FirstspikeError
 from firstspike.measure.synapses import Site
 
 
@@ -32,6 +33,24 @@ class Hardware:
     """Side n of a crossbar of synapses: SpikeSim, RRAM."""
     memory_access: float = 828.486
     """Energy of the memory accesses of one crossbar and output position in one step, in pJ: SpikeSim."""
+
+    def __post_init__(self) -> None:
+        for name, value in self.constants().items():
+            if not (math.isfinite(value) and value >= 0):
+                raise FirstspikeError(f"The hardware's {name} is {value:g}: give a number, 0 or more.")
+        if self.crossbar < 1:
+            raise FirstspikeError(f"The hardware's crossbar is {self.crossbar}: give its side, 1 or more.")
+
+    def constants(self) -> dict[str, float]:
+        """All but the name."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "name"}
+
+    @property
+    def label(self) -> str:
+        """The name; where it is still the paper's and constants are not, those too."""
+        paper = {field.name: field.default for field in fields(self)}
+        own = [f"{name} {value:g}" for name, value in self.constants().items() if value != paper[name]]
+        return f"{self.name}, but {', '.join(own)}" if own and self.name == paper["name"] else self.name
 
 
 PAPER_HARDWARE = Hardware()
@@ -95,7 +114,7 @@ def estimate(
     """
     rates = {site.name: layer_spikes[site.name] / math.prod(site.output_shape) for site in sites}
     return Energy(
-        hardware=hardware.name,
+        hardware=hardware.label,
         e1=hardware.accumulate * 1e-6 * sum(site.dense * rates[site.name] for site in sites),
         e2=spike_energy(steps, sum(layer_spikes.values()), hardware),
         e3=steps * PAPER_CASE.per_step(hardware),

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from firstspike.measure import Hardware, estimate, sites
+from firstspike.errors import FirstspikeError
+from firstspike.measure import PAPER_HARDWARE, Hardware, estimate, sites
 from firstspike.measure.energy import PAPER_CASE, spike_energy
 from firstspike.models import build
 
@@ -37,3 +38,23 @@ def test_weights_are_not_needed() -> None:
         net = build("SCNN6", (3, 32, 32), classes=10)
     convolutions = 1024 * (27 + 2 * 2304) * 256 + 256 * 3 * 2304 * 256
     assert sum(site.dense for site in sites(net)) == convolutions + 16384 * 4096 + 4096 * 10
+
+
+@pytest.mark.parametrize(
+    ("constants", "words"),
+    [
+        ({"accumulate": -1.0}, "accumulate is -1: give a number, 0 or more"),
+        ({"dynamic": float("nan")}, "dynamic is nan"),
+        ({"memory_access": float("inf")}, "memory_access is inf"),
+        ({"crossbar": 0}, "crossbar is 0: give its side, 1 or more"),
+    ],
+)
+def test_constants_that_no_hardware_has_are_refused(constants: dict[str, float], words: str) -> None:
+    with pytest.raises(FirstspikeError, match=words):
+        Hardware(**constants)  # type: ignore[arg-type]
+
+
+def test_other_constants_do_not_go_by_the_papers_name() -> None:
+    assert PAPER_HARDWARE.label == PAPER_HARDWARE.name
+    assert Hardware(accumulate=0.1).label == f"{PAPER_HARDWARE.name}, but accumulate 0.1"
+    assert Hardware("ours", accumulate=0.1).label == "ours"
