@@ -1,9 +1,11 @@
 """Synaptic operations against NeuroBench's, where the two count the same thing.
 
 They do between layers without pooling: NeuroBench counts a pooled value once, whatever spikes went into it, and
-calls it a multiplication; here each spike that passes an average pool drives its synapses. `pip install neurobench`
-(with `--no-deps`, it pins an old torch) makes this test run.
+calls it a multiplication; here each spike that passes an average pool drives its synapses. `pip install --no-deps
+neurobench snntorch` makes these tests run, and leaves all other packages as they are.
 """
+
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -71,3 +73,38 @@ def test_operations_are_neurobenchs(architecture: str) -> None:
     steps = round(10 * found.steps)
     for site in sites(net)[1:]:
         assert dense[site.name] == steps * site.synapses
+
+
+@torch.no_grad()
+def spikes_one_by_one(net: Network, dataset: Dataset) -> dict[str, list[torch.Tensor]]:
+    """Each layer's spikes at every step that is run, a sample after the other."""
+    names = [name for name, layer in zip(net.names, net.layers, strict=True) if isinstance(layer, Spiking)]
+    seen: dict[str, list[torch.Tensor]] = {name: [] for name in names}
+    for index in range(len(dataset)):
+        state = net.start(dataset.images[index : index + 1].float() / 255)
+        fired: dict[str, torch.Tensor] = {}
+        answered = False
+        while state.t < net.T and not answered:
+            step, state = net.step(None, state)
+            neurons = [neuron for neuron in state.neurons if neuron is not None]
+            for name, neuron in zip(names, neurons, strict=True):
+                seen[name].append(neuron.fired & ~fired.get(name, torch.zeros_like(neuron.fired)))
+                fired[name] = neuron.fired
+            answered = bool(step.spikes.any())
+    return seen
+
+
+@pytest.mark.parametrize("architecture", ["FC30-FC20-FC4", "C3K3-P2-C4K3-P2-FC9-FC4"])
+def test_spikes_are_neurobenchs_activation_sparsity(architecture: str) -> None:
+    sparsity = pytest.importorskip("neurobench.metrics.workload.activation_sparsity").ActivationSparsity()
+    torch.manual_seed(2)
+    net = build(architecture, (2, 9, 9), T=4, normalisation=Normalisation(variance=3.0)).eval()
+    images = torch.randint(256, (10, 2, 9, 9), dtype=torch.uint8)
+    dataset = Dataset("noise", "test", images, torch.zeros(10).long(), tuple("abcd"))
+    found = evaluate(net, dataset)
+    steps = 10 * found.steps
+    for name, outputs in spikes_one_by_one(net, dataset).items():
+        hooks = SimpleNamespace(activation_hooks=[SimpleNamespace(activation_outputs=outputs)])
+        active = 1 - sparsity(hooks, None, None)
+        assert 10 * found.layer_rates[name] == pytest.approx(steps * active)
+        assert found.layer_rates[name] > 0
