@@ -1,5 +1,7 @@
 """Pictures of runs and of spikes. matplotlib is loaded only when something is drawn."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,21 @@ STYLE: Any = {
 }
 
 
+@contextmanager
+def style() -> Iterator[None]:
+    """The project's style for all that is drawn inside: matplotlib takes the size of a text when it is written."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
+        yield
+
+
 def figure(width: float = 6.0, height: float = 3.5) -> tuple[Any, Any]:
     """A figure that needs no display, and its axes, in the project's style."""
-    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(STYLE):
+    with style():
         made = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(made)
         return made, made.add_subplot()
@@ -32,11 +42,9 @@ def figure(width: float = 6.0, height: float = 3.5) -> tuple[Any, Any]:
 
 def panels(rows: int, columns: int, width: float, height: float) -> tuple[Any, list[Any]]:
     """A figure of several axes, row by row, in the project's style."""
-    import matplotlib
-
     drawn, first = figure(width, height)
     first.remove()
-    with matplotlib.rc_context(STYLE):
+    with style():
         return drawn, list(drawn.subplots(rows, columns, squeeze=False).flat)
 
 
@@ -52,6 +60,7 @@ def save_figure(drawn: Any, stem: Path) -> list[Path]:
     return paths
 
 
+@style()
 def accuracy_curve(epochs: list[dict[str, Any]], path: Path) -> None:
     """Accuracy over the epochs of a run, from its metrics."""
     drawn, axes = figure()
@@ -70,6 +79,7 @@ def accuracy_curve(epochs: list[dict[str, Any]], path: Path) -> None:
     drawn.savefig(path)
 
 
+@style()
 def spike_raster(times: dict[str, Tensor], T: int, path: Path, title: str, most: int = 400) -> None:
     """The wave of first spikes through the layers, for one sample.
 

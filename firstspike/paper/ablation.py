@@ -158,12 +158,14 @@ def gamma(runs: Runs, context: Context) -> Made:
         style: dict[str, Any] = {"color": colour, "marker": marker, "label": decay}
         left.plot([value for value, _, _ in at], [score for _, score, _ in at], **style)
         right.plot([value for value, _, _ in at], [steps for _, _, steps in at], **style)
-    left.plot(
-        best[2], best[0], marker="*", markersize=16, color="black", linestyle="none", zorder=0, label="best"
-    )
-    left.set(xlabel="gamma", ylabel="test accuracy, strict (%)")
-    right.set(xlabel="gamma", ylabel="mean steps until the answer")
-    left.legend(frameon=False)
+    left.scatter(best[2], best[0], s=250, marker="*", color="black", zorder=0, label="best")
+    left.axhline(10, color="grey", linestyle=":", linewidth=1)
+    left.text(left.get_xlim()[1], 8.5, "chance", color="grey", ha="right", va="top")
+    left.set(xlabel="gamma", ylabel="test accuracy, strict (%)", ylim=(0, 100))
+    right.set(xlabel="gamma", ylabel="mean steps until the answer", ylim=(0, None))
+    for axes in (left, right):
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    left.legend(frameon=False, fontsize=8)
     rows: list[tuple[Cell, ...]] = [
         (label, with_deviation(found), with_deviation(found, "potential"), with_deviation(found, "steps"))
         for label, found in runs.items()
@@ -198,10 +200,12 @@ def decoder_steps(runs: Runs, context: Context) -> Made:
         for side, name in enumerate(names):
             steps, score = mean(runs[name], "steps") or 0.0, mean(runs[name]) or 0.0
             each = [run.summary["test"]["steps"] for run in runs[name] if run.summary] or [0.0]
-            bar = axes.bar(number + (side - 0.5) * 0.38, steps, 0.36, color=COLOURS[side])
-            axes.bar_label(bar, [f"{steps:.2f}\n{score:.0f} %"], fontsize=8, padding=3)
+            at = number + (side - 0.5) * 0.38
+            axes.bar(at, steps, 0.36, color=COLOURS[side])
             reach = [[steps - min(each)], [max(each) - steps]]
-            axes.errorbar(number + (side - 0.5) * 0.38, steps, reach, color="black", linewidth=1)
+            axes.errorbar(at, steps, reach, color="black", linewidth=1)
+            told_above = f"{steps:.2f}\n{score:.0f} %"
+            axes.text(at, max(each) + 0.06, told_above, fontsize=8, ha="center", va="bottom")
         first, weighted = (mean(runs[name], "steps") or 0.0 for name in names)
         fewer.append(0 < weighted < first)  # 0: it has failed
         told.append(f"{label.replace(chr(10), ' ')}: {first:.2f} to {weighted:.2f}")

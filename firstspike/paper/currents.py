@@ -14,11 +14,20 @@ from firstspike.paper.table import Cell, Claim, Made, Table
 
 
 def curve(axes: Any, histogram: dict[str, Any], **style: Any) -> None:
-    """A histogram as a line, its area 1; the outermost bins, which hold all that lies beyond, left out."""
+    """A histogram as steps, its area 1; the outermost bins, which hold all that lies beyond, left out."""
     counts = np.array(histogram["counts"], dtype=float)
     width = (histogram["high"] - histogram["low"]) / len(counts)
     middles = histogram["low"] + width * (np.arange(len(counts)) + 0.5)
-    axes.plot(middles[1:-1], (counts / counts.sum() / width)[1:-1], **style)
+    axes.plot(middles[1:-1], (counts / counts.sum() / width)[1:-1], drawstyle="steps-mid", **style)
+
+
+def _densities(panel: Any, title: str, most: float) -> None:
+    """Axes for densities of the current, whose empty bins are gaps."""
+    panel.set_yscale("log", nonpositive="mask")
+    panel.set(
+        title=title, xlabel="current X (threshold 1)", ylabel="density", xlim=(-4, 4), ylim=(1e-3, most)
+    )
+    _legend_beside(panel)
 
 
 def _shades(count: int) -> list[Any]:
@@ -46,22 +55,24 @@ def currents(runs: Runs, context: Context) -> Made:
         layers = found[init]
         for shade, (layer, at) in zip(_shades(len(layers)), layers.items(), strict=True):
             curve(panel, at["current"], color=shade, label=f"{layer}: {at['variance']:.2g}")
-        panel.set(
-            title=name, xlabel="current X (threshold 1)", ylabel="density", yscale="log", ylim=(1e-3, 30)
-        )
-        _legend_beside(panel)
+        _densities(panel, name, 30)
     rows: list[tuple[Cell, ...]] = []
     for colour, marker, (init, name) in zip(COLOURS, "os", INITS.items(), strict=False):
         variances = [at["variance"] for at in found[init].values()]
         style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4}
         axes[2].semilogy(range(1, len(variances) + 1), variances, label=name, **style)
         shown = [max(value, 1e-6) for value in silent[init]]
-        axes[2].semilogy(range(1, len(shown) + 1), shown, "--", label=f"{name}, none forced", **style)
+        open_: dict[str, Any] = {**style, "markerfacecolor": "white", "label": f"{name}, none forced"}
+        axes[2].semilogy(range(1, len(shown) + 1), shown, "--", **open_)
     axes[2].axhline(1 / 24, color=COLOURS[0], linestyle=":", linewidth=1)
     axes[2].text(len(found["ettfs"]), 0.02, "1 / (3 T)", color=COLOURS[0], ha="right", va="top")
     axes[2].axhline(1, color=COLOURS[1], linestyle=":", linewidth=1)
     axes[2].set(
-        xlabel="layer", ylabel="variance of X, mean over the steps", title="by layer", ylim=(5e-7, 1e6)
+        xlabel="layer",
+        ylabel="variance of X, mean over the steps",
+        title="Variance by layer",
+        xticks=range(1, len(found["ettfs"]) + 1),
+        ylim=(5e-7, 1e6),
     )
     axes[2].legend(frameon=False, fontsize=8, loc="upper right")
     for number, layer in enumerate(found["ettfs"]):
@@ -69,7 +80,9 @@ def currents(runs: Runs, context: Context) -> Made:
         rows.append((layer, *forced, *(silent[init][number] for init in INITS)))
     headings = ("layer", *INITS.values(), *(f"{name}, none forced" for name in INITS.values()))
     note = "Variance of the current, mean over T = 8 steps, in a fresh network: as in training, where neurons are "
-    note += "forced to fire at the last step, and as in inference, where none is (drawn as 1e-6 where it is less)."
+    note += "forced to fire at the last step, and as in inference, where none is (drawn as 1e-6 where it is less). "
+    note += "The densities are of the former, within ±4. Under Kaiming those of deeper layers have gaps: all "
+    note += "spikes there are forced ones, so that the currents are the same for every image."
     table = Table(headings, rows, (note,))
     deep = {init: [at["variance"] for at in found[init].values()][2:] for init in INITS}
     claims = (
@@ -123,14 +136,7 @@ def normalisation(runs: Runs, context: Context) -> Made:
             panel = axes[2 * row + column]
             for shade, (layer, at) in zip(_shades(len(layers)), layers.items(), strict=True):
                 curve(panel, at["current"], color=shade, label=f"{layer}: {at['variance']:.2f}")
-            panel.set(
-                title=f"{title}, {when}",
-                xlabel="current X (threshold 1)",
-                ylabel="density",
-                yscale="log",
-                ylim=(1e-3, 10),
-            )
-            _legend_beside(panel)
+            _densities(panel, f"{title}, {when}", 10)
         rows += [
             (
                 title,
@@ -159,8 +165,9 @@ def normalisation(runs: Runs, context: Context) -> Made:
     )
     note = "Weights normalised per channel have mean 0, so that spikes which come together (most do, forced to at "
     note += "the last step) cancel: the variance starts below 1, and grows in the first epoch, as they fire earlier."
+    note += " The figure shows currents within ±4; what lies beyond is in the variances only."
     if len(runs["full"]) > 1:
-        note += " The figure shows the first seed."
+        note += " It shows the first seed."
     return Made(Table(headings, rows, (note,)), drawn, claims)
 
 

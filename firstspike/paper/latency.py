@@ -101,5 +101,5 @@ def _blocks(
             alpha=0.9 if needed else 0.2,
         )
         text = f"{t + 1}\n{100 * share:.0f} %"
-        colour = "white" if needed and row in (0, 2, 3) else "black"
-        axes.text(start + 0.5, row + 0.45, text, ha="center", va="center", fontsize=5.5, color=colour)
+        colour = "white" if needed and row % len(COLOURS) == 0 else "black"  # only the first blue is dark
+        axes.text(start + 0.5, row + 0.45, text, ha="center", va="center", fontsize=7, color=colour)

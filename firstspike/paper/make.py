@@ -2,12 +2,12 @@
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from firstspike.measure.plots import save_figure
+from firstspike.measure.plots import save_figure, style
 from firstspike.paper.entry import Context, Entry, Runs
 from firstspike.paper.keep import over_in
 from firstspike.paper.registry import WORTH
@@ -110,7 +110,8 @@ def make(
         tell(f"{entry.name}: no run yet of {', '.join(absent)}{'; left out' if left_out else ''}")
     if left_out:
         return []
-    made = entry.render(runs, Context(settings.quick, library))
+    with style():
+        made = entry.render(runs, Context(settings.quick, library))
     short = {label: len(seeds) - len(runs.get(label, [])) for label, seeds in plan.items()}
     paths = write(entry, made, settings, runs, {label: count for label, count in short.items() if count})
     tell(f"{entry.name}: {', '.join(path.name for path in paths)} ({time.monotonic() - started:.0f} s)")
@@ -171,7 +172,7 @@ def trained_how(runs: Runs) -> str:
     return f"Full form: {seeds} of each network, {epochs}, batches of {sizes}.{spread}"
 
 
-def told_missing(lacking: dict[str, int], runs: Runs) -> str:
+def told_missing(lacking: dict[str, int], runs: Container[str]) -> str:
     """Which runs there are not yet: whole labels, and seeds of others."""
     none = [label for label in lacking if label not in runs]
     fewer = [f"{label} ({count})" for label, count in lacking.items() if label in runs]
