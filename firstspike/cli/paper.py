@@ -63,8 +63,12 @@ def make(
         jobs: Train N runs at a time, side by side on the same device.
     """
     check_jobs(jobs)
+    if not names:
+        raise FirstspikeError("Say what to make: names that `firstspike paper list` shows, or all.")
+    if seeds is not None and seeds < 1:
+        raise FirstspikeError(f"--seeds is {seeds}: give 1 or more.")
     settings = Settings(quick, out, runs, library, seeds, options, kept, only)
-    entries = [find(name) for name in (ENTRIES if names == ("all",) else names)]
+    entries = [find(name) for name in (ENTRIES if "all" in names else names)]
     if only == "train" or (jobs > 1 and only != "draw"):
         train_side_by_side(entries, settings, jobs)
     if only == "train":
@@ -114,4 +118,8 @@ def results(folder: Path = Path("results"), out: Path = Path("RESULTS.md")) -> N
         folder: Where runs and the paper's entries lie.
         out: The file to write.
     """
+    if not folder.is_dir():
+        raise FirstspikeError(
+            f"There is no folder {folder}: give the one that holds runs/ and paper/ as --folder."
+        )
     print(write_results(folder, out))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from firstspike.paper import values
+from firstspike.paper.make import told_missing
 from firstspike.paper.registry import ENTRIES
 from firstspike.paper.runs import library_in, origin
 from firstspike.paper.seeds import steps_of
@@ -199,7 +200,7 @@ def _entries(folder: Path, form: str, title: str) -> list[str]:
         for name in found
     )
     lacking = [
-        f"{name} (no run yet of {', '.join(made['missing'])})"
+        f"{name} ({told_missing(made['missing'], made['runs'])})"
         for name, made in found.items()
         if made.get("missing")
     ]

@@ -6,7 +6,7 @@ from firstspike.paper import values
 from firstspike.paper.entry import Context, Runs
 from firstspike.paper.library import from_relu, in_library, latest
 from firstspike.paper.seeds import steps_of, with_deviation
-from firstspike.paper.table import Cell, Made, Table
+from firstspike.paper.table import Cell, Made, Table, mark
 from firstspike.training import Run
 
 
@@ -36,7 +36,7 @@ def accuracy(runs: Runs, context: Context) -> Made:
             (
                 data,
                 f"{architecture}, from ReLU" if started else architecture,
-                f"{printed:.2f} ± {deviation:.2f}",
+                f"{printed:.2f} ± {deviation:.2f}{mark(printed)}",
                 with_deviation(method),
                 len(method) or None,
                 with_deviation(ours),

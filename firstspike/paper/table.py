@@ -6,6 +6,10 @@ from typing import Any
 Cell = str | float | int | None
 
 
+class Slip(float):
+    """A number of the paper's that something else in it contradicts: marked where people read it."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim of the paper's, tested, whichever way it falls."""
@@ -53,6 +57,8 @@ def text(value: Cell) -> str:
     match value:
         case None:
             return "-"
+        case Slip():
+            return f"{text(float(value))}{mark(value)}"
         case float() if abs(value) >= 1000:
             return f"{value:,.0f}"
         case float() if value and abs(value) < 0.01:
@@ -62,3 +68,8 @@ def text(value: Cell) -> str:
         case int():
             return f"{value:,}"
     return value
+
+
+def mark(value: Cell) -> str:
+    """What is put behind a slip."""
+    return " †" if isinstance(value, Slip) else ""

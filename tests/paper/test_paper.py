@@ -8,6 +8,7 @@ import numba
 import pytest
 import torch
 
+from firstspike.cli import main
 from firstspike.nn import Normalisation
 from firstspike.paper import ENTRIES, Settings, keep_all, make, train_all
 from firstspike.paper import recipes as experiments
@@ -16,7 +17,7 @@ from firstspike.paper.make import finished, missing, told_missing
 from firstspike.paper.report import results_page, the_papers
 from firstspike.paper.runs import diagnostics, digest, library_in, obtain
 from firstspike.paper.seeds import compared
-from firstspike.paper.table import Claim, Made, Table, text
+from firstspike.paper.table import Claim, Made, Slip, Table, text
 from firstspike.training import Options, Recipe, Run, get_recipe
 from firstspike.training.optimizer import OptimizerConfig
 from tests.training.small import recipe
@@ -240,6 +241,9 @@ def test_a_sweep_is_drawn_from_the_points_there_are(tmp_path: Path, monkeypatch:
     (tmp_path / "moved").rename(tmp_path / "paper" / "full")
     page = results_page(tmp_path)
     assert "Incomplete: time-steps (no run yet of 2, 3, 5, 6, 7, 9, 10, 11, 12)." in page
+    made["missing"] = {"8": 2}
+    (tmp_path / "paper" / "full" / "time-steps.json").write_text(json.dumps(made))
+    assert "Incomplete: time-steps (seeds missing of 8 (2))." in results_page(tmp_path)
     assert "Left out, for want of runs: accuracy, steps, energy" in page
 
 
@@ -384,4 +388,39 @@ def test_cells_are_written_for_people() -> None:
     ]
     table = Table(("a", "b"), [(1.0, None)])
     assert table.markdown().splitlines() == ["| a | b |", "| --- | --- |", "| 1.00 | - |"]
+    assert text(Slip(39.77)) == "39.77 †"
+    assert Table(("a",), [(Slip(39.77),)]).as_dict()["rows"] == [{"a": 39.77}]
     assert Claim("So it is.", False, "Seen.").line() == "- **Does not hold**: So it is. Seen."
+
+
+@pytest.mark.parametrize("form", ["full", "quick"])
+def test_a_slip_that_is_marked_is_told(form: str) -> None:
+    """In each table: a dagger in a cell has a note with one, and the reverse."""
+    folder = Path(__file__).parents[2] / "results" / "paper" / form
+    for path in folder.glob("*.md"):
+        lines = path.read_text().splitlines()
+        cells = any("†" in line for line in lines if line.startswith("|"))
+        assert cells == any(line.startswith("† Slip") for line in lines), path.name
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["make", "--quick"], "Say what to make"),
+        (["make", "latency", "--seeds", "0"], "--seeds is 0: give 1 or more"),
+        (["results", "--folder", "nowhere"], "There is no folder nowhere"),
+    ],
+)
+def test_commands_that_would_make_nothing_are_refused(
+    args: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["paper", *args])
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
