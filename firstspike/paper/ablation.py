@@ -130,7 +130,7 @@ def time_steps(runs: Runs, context: Context) -> Made:
 
 def variance(runs: Runs, context: Context) -> Made:
     """Accuracy over the target variance v of the current."""
-    table = _swept(runs, dict(values.VARIANCE), "v", values.SLIPS["variance"])
+    table = _swept(runs, dict(values.VARIANCE), "v", values.SLIPS["variance"] if "0.5" in runs else ())
     scores = {float(label): mean(found) or 0.0 for label, found in runs.items()}
     best = max(scores, key=lambda v: scores[v])
     seeds = "" if context.quick else " One seed each: the ablation tells how far three of v = 1 lie apart."
