@@ -44,7 +44,9 @@ def amos(
     if steps > 1 and len(current) > 1 and current.stride(0) == 0 and not current.requires_grad:
         current = current[:1]  # constant in time, but nobody said so
     if neuron_cpu.takes(current, threshold, bias) and not runs_triton(current):
-        return neuron_cpu.amos(current, float(threshold), force_last, tau, surrogate, bias, steps, pool)
+        inside = pool if neuron_cpu.pools(current, pool) else 1
+        spikes = neuron_cpu.amos(current, float(threshold), force_last, tau, surrogate, bias, steps, inside)
+        return avg_pool(spikes, pool // inside, contiguous)
     levels = _levels(threshold, current, steps) if isinstance(threshold, Tensor) else None
     fused = takes(current, bias, steps) and (levels is None) is not isinstance(threshold, Tensor)
     if not fused:
@@ -68,14 +70,16 @@ def avg_pool(spikes: Tensor, size: int, contiguous: bool = False) -> Tensor:
         contiguous: as in `amos`.
     """
     if size == 1:
-        return spikes
+        return spikes.contiguous() if contiguous else spikes
     if runs_triton(spikes) and spikes.dtype in DTYPES and spikes.dim() == 5:
         pooled: Tensor = pool_ops.avg_pool(dense_frames(spikes), size, contiguous)
         return pooled
     if pool_cpu.takes(spikes):
-        return pool_cpu.avg_pool(spikes, size)
-    frames = F.avg_pool2d(spikes.flatten(0, 1), size)
-    return frames.view(*spikes.shape[:2], *frames.shape[1:])
+        pooled = pool_cpu.avg_pool(spikes, size)
+    else:
+        frames = F.avg_pool2d(spikes.flatten(0, 1), size)
+        pooled = frames.view(*spikes.shape[:2], *frames.shape[1:])
+    return pooled.contiguous() if contiguous else pooled
 
 
 def takes(current: Tensor, bias: Tensor | None, steps: int) -> bool:

@@ -11,16 +11,18 @@ from firstspike.errors import FirstspikeError
 from firstspike.functional.neuron import NOT_FINITE, check_tau
 from firstspike.functional.surrogate import Surrogate
 from firstspike.functional.times import MAX_STEPS
+from firstspike.kernels.layout import as_laid_out, empty
+from firstspike.kernels.rows import Rows, lie_channels_last
 
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 
 
 def takes(current: Tensor, threshold: float | Tensor, bias: Tensor | None) -> bool:
-    """Whether the kernels take these: float32 on the CPU, with one fixed threshold, outside torch.compile."""
+    """Whether the kernels take these: on the CPU, with one fixed threshold, outside torch.compile."""
     return (
         HAS_NUMBA
         and current.device.type == "cpu"
-        and current.dtype == torch.float32
+        and current.dtype in (torch.float32, torch.bfloat16)
         and current.dim() >= 3
         and 1 <= current.shape[0] <= MAX_STEPS
         and current.numel() > 0
@@ -28,6 +30,11 @@ def takes(current: Tensor, threshold: float | Tensor, bias: Tensor | None) -> bo
         and (bias is None or (bias.shape == current.shape[2:3] and bias.dtype == torch.float32))
         and not torch.compiler.is_compiling()
     )
+
+
+def pools(current: Tensor, size: int) -> bool:
+    """Whether the kernels pool a current that they take: rows of channels-last frames are whole windows."""
+    return size == 1 or current.shape[3] % size == 0 or not lie_channels_last(current)
 
 
 def amos(
@@ -42,8 +49,10 @@ def amos(
 ) -> Tensor:
     """Spikes `[T, B, C, ...]` of a current that `takes` accepts; `[1, B, C, ...]` stands for all T = `steps`.
 
+    They come in the layout of the current, contiguous or channels-last.
+
     Args:
-        pool: average the spikes over windows of this side; then the current is `[T, B, C, H, W]`.
+        pool: average the spikes over windows of this side, where it `pools`; the current is `[T, B, C, H, W]`.
     """
     check_tau(tau)
     steps = steps or current.shape[0]
@@ -69,28 +78,28 @@ class _Amos(torch.autograd.Function):
     ) -> Tensor:
         from firstspike.kernels import neuron_numba
 
-        frames = frames.contiguous()
-        *lead, width = frames.shape[1:]
-        small = [*lead[:-1], lead[-1] // pool, width // pool] if pool > 1 else [*lead, width]
-        spikes = frames.new_empty(steps, *small)
-        times = torch.empty(frames.shape[1:], dtype=torch.uint8)
-        rows, columns = _bias_parts(frames, bias)
+        rows = Rows.of(frames, pool)
+        frames = as_laid_out(frames, rows.channels_last)
+        *lead, height, width = frames.shape[1:]
+        positions = [height // pool, width // pool] if pool > 1 else [height, width]
+        spikes = empty([steps, *lead, *positions], frames.dtype, frames.device, rows.channels_last)
+        times = torch.empty(rows.number, rows.lines * rows.span, dtype=torch.uint8)
+        shifts, columns = rows.biases(bias)
         bad = neuron_numba.forward(
-            _rows(frames),
             rows,
+            rows.view(frames),
+            shifts,
             columns,
             threshold,
             leak,
             force_last,
-            _rows(spikes),
-            _rows(times[None])[0],
-            width,
-            pool,
+            rows.view(spikes),
+            times.numpy(),
         )
         if bad:
             raise FirstspikeError(NOT_FINITE)
         ctx.save_for_backward(frames, bias, times)
-        ctx.settings = threshold, leak, force_last, surrogate, pool
+        ctx.settings = rows, threshold, leak, force_last, surrogate
         return spikes
 
     @staticmethod
@@ -99,46 +108,25 @@ class _Amos(torch.autograd.Function):
         from firstspike.kernels import neuron_numba
 
         frames, bias, times = ctx.saved_tensors
-        threshold, leak, force_last, surrogate, pool = ctx.settings
-        out = torch.empty_like(frames)
-        rows, columns = _bias_parts(frames, bias)
-        row_sums = torch.empty(_rows(frames).shape[1])
+        rows, threshold, leak, force_last, surrogate = ctx.settings
+        out = empty(frames.shape, frames.dtype, frames.device, rows.channels_last)
+        sums = torch.empty(rows.number, rows.beside)
+        shifts, columns = rows.biases(bias)
         neuron_numba.backward(
-            _rows(grad.contiguous()),
-            _rows(frames),
-            _rows(times[None])[0],
             rows,
+            rows.view(as_laid_out(grad, rows.channels_last)),
+            rows.view(frames),
+            times.numpy(),
+            shifts,
             columns,
             threshold,
             leak,
             force_last,
             neuron_numba.SURROGATES[surrogate.kind],
             surrogate.alpha,
-            _rows(out),
-            row_sums.numpy(),
-            frames.shape[-1],
-            pool,
+            rows.view(out),
+            sums.numpy(),
         )
-        grad_bias = None
-        if bias is not None and ctx.needs_input_grad[1]:
-            spatial = frames.dim() > 3
-            grad_bias = row_sums.view(-1, len(bias)).sum(0) if spatial else out.sum((0, 1))
+        wanted = bias is not None and ctx.needs_input_grad[1]
+        grad_bias = sums.view(-1, frames.shape[2]).sum(0) if wanted else None
         return out, grad_bias, None, None, None, None, None, None
-
-
-def _rows(frames: Tensor) -> Any:
-    """A contiguous `[T, B, C, ...]` as a numpy array `[T, R, L]`: see `neuron_numba`."""
-    start = 2 if frames.dim() > 3 else 1
-    rows = frames.detach().flatten(start + 1) if frames.dim() > 3 else frames.detach()
-    return rows.reshape(frames.shape[0], -1, rows.shape[-1]).numpy()
-
-
-def _bias_parts(frames: Tensor, bias: Tensor | None) -> tuple[Any, Any]:
-    """The bias by rows and by columns, one of them zero."""
-    length = frames[0, 0, 0].numel() if frames.dim() > 3 else frames.shape[2]
-    rows, columns = torch.zeros(1), torch.zeros(length)
-    if bias is not None and frames.dim() > 3:
-        rows = bias.detach().contiguous()
-    elif bias is not None:
-        columns = bias.detach().contiguous()
-    return rows.numpy(), columns.numpy()

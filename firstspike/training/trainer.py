@@ -161,10 +161,10 @@ class Trainer:
         return self.recipe.neuron.threshold
 
     def to_format(self, images: Tensor) -> Tensor:
-        """Channels-last on CUDA, where convolutions are fastest that way."""
-        if images.device.type == "cuda" and images.dim() == 4:
-            return images.to(memory_format=torch.channels_last)
-        return images
+        """Channels-last, as convolutions are fastest: images `[B, C, H, W]`, or event frames `[T, B, C, H, W]`."""
+        if images.dim() < 4:
+            return images
+        return images.movedim(-3, -1).contiguous().movedim(-1, -3)
 
     def state(self) -> dict[str, Any]:
         """Everything that the rest of the run depends on. All processes take part."""

@@ -5,10 +5,12 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
+from kernel_checks import CASES, Case, check_amos
 
 from firstspike import FirstspikeError, functional, kernels
 from firstspike.functional.surrogate import Surrogate
-from firstspike.kernels import neuron_cpu
+from firstspike.kernels import neuron_cpu, rows
+from firstspike.kernels.rows import Rows
 
 pytestmark = pytest.mark.skipif(not neuron_cpu.HAS_NUMBA, reason="numba is not installed")
 
@@ -77,13 +79,34 @@ def test_an_exact_hit_of_the_threshold_fires() -> None:
     assert neuron_cpu.amos(current, 1.0, False, None, Surrogate(), None).flatten().tolist() == [0, 1, 0]
 
 
-def test_channels_last_and_transposed_currents_are_taken() -> None:
-    current = torch.randn(4, 2, 3, 5, 6)
-    for odd in (
-        current.transpose(3, 4),
-        current.flatten(0, 1).to(memory_format=torch.channels_last).view(4, 2, 3, 5, 6),
-    ):
-        assert torch.equal(kernels.amos(odd), functional.amos(odd))
+@pytest.mark.parametrize("piece", [1, 1024])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_all_layouts_and_dtypes_equal_the_reference(
+    case: Case, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "PIECE", piece)
+    check_amos(case, "cpu")
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_many_pieces_of_a_row_equal_the_reference(dtype: torch.dtype, layout: str) -> None:
+    for shape, pool in (((3, 2, 5, 40, 38), 2), ((3, 2, 5, 39, 37), 3), ((2, 2, 3, 40, 40), 1)):
+        case = Case(shape, dtype, layout, pool=pool)
+        assert Rows.of(torch.empty(shape).contiguous(), pool).span > rows.PIECE
+        check_amos(case, "cpu")
+
+
+@pytest.mark.parametrize("pool", [1, 2])
+def test_channels_last_currents_stay_so_and_are_taken(pool: int) -> None:
+    current = torch.randn(4, 2, 4, 6, 3, dtype=torch.bfloat16).movedim(-1, 2).requires_grad_()
+    assert neuron_cpu.takes(current, 1.0, None)
+    assert neuron_cpu.pools(current, pool)
+    spikes = kernels.amos(current, pool=pool)
+    assert spikes[0].movedim(1, -1).is_contiguous()
+    spikes.backward(torch.randn(spikes.shape).to(spikes.dtype))
+    assert current.grad is not None
+    assert current.grad[0].movedim(1, -1).is_contiguous()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
