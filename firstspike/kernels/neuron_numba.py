@@ -1,8 +1,8 @@
 """AMOS and the average pool behind it on the CPU, compiled by numba: one pass over the current each way.
 
-The current `[T, B, C, ...]` is seen as `[T, R, L]`, rows of neurons that are neighbours in memory, of which a piece is
-worked on at a time, small enough for the nearest cache: `rows.Rows` says how. Frames are float32, or bfloat16 as the
-bits of a uint16; all arithmetic is float32. The bias is `shifts[r % len(shifts)] + columns[i]`, one of them zero.
+The current `[T, B, C, ...]` is seen as `[T, R, L]`, rows of neurons that are neighbours in memory, of which a piece
+is worked on at a time, small enough for the nearest cache: `rows.Rows` says how. Frames are float32, or bfloat16 as
+the bits of a uint16; all arithmetic is float32. The bias is `shifts[r % len(shifts)] + columns[i]`, one of them zero.
 """
 
 from typing import Any

@@ -4,6 +4,7 @@ import copy
 import importlib.util
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
@@ -27,17 +28,24 @@ from firstspike.training.trainer import Trainer
 
 
 def validate(trainer: Trainer) -> dict[str, float]:
-    """Accuracy and steps on the validation set, under the moving average where there is one."""
+    """Accuracy and steps on the validation set, under the moving average where there is one.
+
+    Spikes and operations, which take longer to count than an epoch of a small set to train, are left to the end.
+    """
     if trainer.validation_set is None or not trainer.place.leads:
         return {}
+    model, dataset, device = trainer.model, trainer.validation_set, trainer.place.device
     if trainer.average:
-        trainer.average.swap(trainer.model)
+        trainer.average.swap(model)
     try:
-        measures = score(trainer.model, trainer.validation_set, trainer.place.device)
+        if isinstance(model, RateTwin):
+            measures = evaluate_rate(model, dataset, device=device).as_dict()
+        else:
+            measures = answers(model, dataset, device, trainer.to_format)
     finally:
         if trainer.average:
-            trainer.average.swap(trainer.model)
-    wanted = ("strict", "potential", "steps", "tied", "silent", "spikes", "accuracy")
+            trainer.average.swap(model)
+    wanted = ("strict", "potential", "steps", "tied", "silent", "accuracy")
     return {f"validation_{name}": measures[name] for name in wanted if name in measures}
 
 
@@ -47,18 +55,28 @@ def score(model: nn.Module, dataset: Dataset, device: torch.device) -> dict[str,
         return evaluate(model, dataset, device=device).as_dict()
     if isinstance(model, RateTwin):
         return evaluate_rate(model, dataset, device=device).as_dict()
+    return answers(model, dataset, device)
+
+
+@torch.no_grad()
+def answers(
+    model: nn.Module,
+    dataset: Dataset,
+    device: torch.device,
+    to_format: Callable[[torch.Tensor], torch.Tensor] = lambda images: images,
+) -> dict[str, Any]:
+    """What can be told from the output alone: of spikes accuracy, steps, ties and silence, of logits accuracy."""
     training = model.training
     model.eval()
     totals: Counter[str] = Counter()
     measures: dict[str, Any] = {"dataset": f"{dataset.name}, {dataset.split}", "samples": len(dataset)}
-    with torch.no_grad():
-        for batch in batches_of(dataset, 256, device):
-            answer = model(batch.images)
-            if isinstance(answer, Output):
-                measures["T"] = len(answer.spikes)
-                totals.update(_count(answer, batch.labels))
-            else:
-                totals["accuracy"] += 100 * int((answer.argmax(1) == batch.labels).sum())
+    for batch in batches_of(dataset, 256, device):
+        answer = model(to_format(batch.images))
+        if isinstance(answer, Output):
+            measures["T"] = len(answer.spikes)
+            totals.update(_count(answer, batch.labels))
+        else:
+            totals["accuracy"] += 100 * int((answer.argmax(1) == batch.labels).sum())
     model.train(training)
     return measures | {name: total / len(dataset) for name, total in totals.items()}
 

@@ -162,7 +162,7 @@ class Trainer:
 
     def to_format(self, images: Tensor) -> Tensor:
         """Channels-last, as convolutions are fastest: images `[B, C, H, W]`, or event frames `[T, B, C, H, W]`."""
-        if images.dim() < 4:
+        if images.dim() < 4 or not isinstance(self.network, Network):  # another's may want to `view` them
             return images
         return images.movedim(-3, -1).contiguous().movedim(-1, -3)
 
