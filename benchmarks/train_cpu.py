@@ -3,9 +3,9 @@
     PYTHONPATH=. python3 benchmarks/train_cpu.py --out results/benchmarks/train_cpu.json
 
 Each row is a process of its own, because how freed memory is kept (`kernels/heap.py`) is decided for a whole process.
-Rows take turns, and each is the best of its rounds. float32; forward, mean squared error, backward and Adam on random
-images. Peers are imported, or found in `carry/peers` or the folder that FIRSTSPIKE_PEERS names; an absent one is left
-out, and the output says so.
+Rows take turns, and each is the best of its rounds: forward, mean squared error, backward and Adam on random images, in
+float32 where nothing else is said. Peers are imported, or found in `carry/peers` or the folder that FIRSTSPIKE_PEERS
+names; an absent one is left out, and the output says so.
 """
 
 import argparse
@@ -81,14 +81,18 @@ def training_step(case: Case, net: nn.Module, output: Forward, optimizer: torch.
     return step
 
 
-def ours(case: Case) -> Step:
+def ours(case: Case, dtype: torch.dtype | None = None) -> Step:
     encoding = "frames" if case.frames else "direct"
     net = firstspike.build(case.architecture, case.shape, case.T, classes=case.classes, encoding=encoding)
+    net.compute_dtype = dtype
     (optimizer,) = make_optimizers(net, OptimizerConfig("adamw", lr=1e-4))
     weights = functional.temporal_weights(case.T)
-    return training_step(
-        case, net, lambda inputs: functional.temporal_weighting(net(inputs).spikes, weights), optimizer
-    )
+
+    def output(inputs: Tensor) -> Tensor:
+        channels_last = inputs.movedim(-3, -1).contiguous().movedim(-1, -3)  # as the trainer does
+        return functional.temporal_weighting(net(channels_last).spikes.float(), weights)
+
+    return training_step(case, net, output, optimizer)
 
 
 def kept(case: Case) -> Step:
@@ -96,12 +100,17 @@ def kept(case: Case) -> Step:
     return ours(case)
 
 
+def bfloat16(case: Case) -> Step:
+    keep_heap()
+    return ours(case, torch.bfloat16)
+
+
 def reference(case: Case) -> Step:
     neuron_cpu.HAS_NUMBA = False
     return ours(case)
 
 
-def spikingjelly(case: Case, neuron: Callable[[], nn.Module]) -> Step:
+def spikingjelly(case: Case, neuron: Callable[[], nn.Module], autocast: bool = False) -> Step:
     """SpikingJelly's multi-step layers around `neuron`, its decoder the mean over time."""
     from spikingjelly.activation_based import functional as sj
     from spikingjelly.activation_based import layer
@@ -125,7 +134,9 @@ def spikingjelly(case: Case, neuron: Callable[[], nn.Module]) -> Step:
 
     def output(inputs: Tensor) -> Tensor:
         sj.reset_net(net)
-        return net(inputs if case.frames else inputs.expand(case.T, *inputs.shape)).mean(0)  # type: ignore[no-any-return]
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            spikes = net(inputs if case.frames else inputs.expand(case.T, *inputs.shape))
+        return spikes.float().mean(0)  # type: ignore[no-any-return]
 
     return training_step(case, net, output, torch.optim.Adam(net.parameters(), lr=1e-4))
 
@@ -145,6 +156,13 @@ def amos_loops(case: Case) -> Step:
 def if_nodes_kept(case: Case) -> Step:
     keep_heap()
     return if_nodes(case)
+
+
+def if_nodes_bfloat16(case: Case) -> Step:
+    from _peers import if_node
+
+    keep_heap()
+    return spikingjelly(case, if_node, autocast=True)
 
 
 def snntorch(case: Case) -> Step:
@@ -181,10 +199,12 @@ def snntorch(case: Case) -> Step:
 
 ROWS: dict[str, Callable[[Case], Step]] = {
     "firstspike": kept,
+    "firstspike, bfloat16": bfloat16,
     "firstspike, memory not kept": ours,
     "firstspike, without numba": reference,
     "SpikingJelly, IF": if_nodes,
     "SpikingJelly, IF, memory kept": if_nodes_kept,
+    "SpikingJelly, IF, memory kept, bfloat16": if_nodes_bfloat16,
     "SpikingJelly, AMOS loop": amos_loops,
     "snnTorch, Leaky": snntorch,
 }
@@ -240,7 +260,7 @@ def rounds(case: str, seconds: float, count: int) -> list[dict[str, object]]:
         if name in found:
             row = {"name": name, **found[name], "times_ours": round(found[name]["ms"] / own, 2)}
             rows.append(row)
-            print(f"{case}: {name:<32} {row['ms']:9.1f} ms {row['times_ours']:6.2f}", flush=True)
+            print(f"{case}: {name:<40} {row['ms']:9.1f} ms {row['times_ours']:6.2f}", flush=True)
         else:
             rows.append({"name": name, "error": failed[name]})
     return rows
