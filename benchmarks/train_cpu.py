@@ -3,9 +3,9 @@
     PYTHONPATH=. python3 benchmarks/train_cpu.py --out results/benchmarks/train_cpu.json
 
 Each row is a process of its own, because how freed memory is kept (`kernels/heap.py`) is decided for a whole process.
-Rows take turns, and each is the best of its rounds: forward, mean squared error, backward and Adam on random images, in
-float32 where nothing else is said. Peers are imported, or found in `carry/peers` or the folder that FIRSTSPIKE_PEERS
-names; an absent one is left out, and the output says so.
+Rows take turns, and each is the best of its rounds: forward, mean squared error, backward and Adam on random images,
+in float32 where nothing else is said. Peers are imported, or found in `carry/peers` or the folder that
+FIRSTSPIKE_PEERS names; an absent one is left out, and the output says so.
 """
 
 import argparse

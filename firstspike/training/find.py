@@ -41,6 +41,10 @@ def find_model(given: str | Path) -> Found:
     if not run.recipe_path.is_file():
         raise FirstspikeError(f"{path} is neither a run folder nor the folder of a saved model.")
     if not (run.model / CONFIG_NAME).is_file():
+        if run.summary:
+            raise FirstspikeError(
+                f"{path} was kept without its weights: `firstspike train {path} --out FOLDER` trains it again."
+            )
         raise FirstspikeError(f"{path} has no trained model yet: finish it with `firstspike resume {path}`.")
     return Found(path.resolve().name, load_either(run.model), run.model, run, ships)
 
