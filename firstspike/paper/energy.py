@@ -134,9 +134,12 @@ def rate(runs: Runs, context: Context) -> Made:
     rows: list[tuple[Cell, ...]] = []
     for (data, architecture), (printed, ettfs) in values.RATE.items():
         kinds = {
-            unit: latest(in_library(context, data, architecture, unit)) for unit in ("rate-hard", "rate-soft")
+            unit: latest(
+                in_library(context, data, architecture, unit)
+                + in_library(context, data, architecture, unit, paper=True)
+            )
+            for unit in ("rate-hard", "rate-soft", "relu")
         }
-        kinds["relu"] = latest(in_library(context, data, architecture, "relu"))
         started = (data, architecture) in values.PRETRAINED  # as the paper's, which stands beside it
         kinds["full"] = latest(from_relu(in_library(context, data, architecture), started))
         found = runs if data == "fashion-mnist" else kinds
