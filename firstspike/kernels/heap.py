@@ -15,7 +15,7 @@ def keep_heap() -> bool:
     """Let glibc keep what is freed, for the whole process; returns whether it does.
 
     A step of training frees what it took, and the next takes as much. By default glibc maps every large block
-    anew, and the system clears it page by page: half of the time of a step of SCNN7 (benchmarks/README.md).
+    anew, and the system clears it page by page: a quarter of the time of a step of SCNN7 (docs/training.md).
     Elsewhere than under glibc nothing happens.
     """
     if not sys.platform.startswith("linux"):
