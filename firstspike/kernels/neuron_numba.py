@@ -3,6 +3,8 @@
 The current `[T, B, C, ...]` is seen as `[T, R, L]`, rows of neurons that are neighbours in memory, of which a piece
 is worked on at a time, small enough for the nearest cache: `rows.Rows` says how. Frames are float32, or bfloat16 as
 the bits of a uint16; all arithmetic is float32. The bias is `shifts[r % len(shifts)] + columns[i]`, one of them zero.
+
+All of it is in one file, because numba's cache of compiled functions notices a change in their own file only.
 """
 
 from typing import Any

@@ -172,8 +172,8 @@ def _cifar() -> Iterator[Recipe]:
 
 
 def _dvs() -> Iterator[Recipe]:
-    # Other people stand elsewhere, lean, and begin at another moment; the test set is of other people. With two steps,
-    # the first sees half of the recording, and a single frame is computed (results/QUEUE.md).
+    # Other people stand elsewhere, lean, and begin at another moment; the test set is of other people. Of two steps,
+    # the first sees half of the recording, and training computes a single frame (results/QUEUE.md).
     others = Augment(flip=True, shift=8, scale=0.3, rotate=15, drop=0.3, roll=1.0)
     yield _ours(
         "dvs-gesture-scnn7",
