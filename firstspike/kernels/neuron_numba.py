@@ -102,9 +102,12 @@ def _pool(piece: Array, width: int, size: int, beside: int, into: Array) -> None
 
 @njit(error_model="numpy", boundscheck=False)
 def _share(means: Array, width: int, size: int, beside: int, into: Array) -> None:
-    """The gradient of each window's neurons from that of its mean; what is in no full window gets none."""
+    """The gradient of each window's neurons from that of its mean (divided in place); in no full window it is 0."""
     windows = width // beside // size
-    into[:] = np.float32(0)
+    for i in range(len(means)):
+        means[i] /= np.float32(size * size)
+    if len(means) * size * size < len(into):
+        into[:] = np.float32(0)
     for line in range(len(means) // max(1, windows * beside)):
         own = means[line * windows * beside : (line + 1) * windows * beside]
         for row in range(size):
@@ -112,12 +115,12 @@ def _share(means: Array, width: int, size: int, beside: int, into: Array) -> Non
             for column in range(size):
                 if beside == 1:
                     for i in range(windows):
-                        into[start + column + i * size] = own[i] / np.float32(size * size)
+                        into[start + column + i * size] = own[i]
                     continue
                 for i in range(windows):
                     first = start + (column + i * size) * beside
                     for c in range(beside):
-                        into[first + c] = own[i * beside + c] / np.float32(size * size)
+                        into[first + c] = own[i * beside + c]
 
 
 @njit(error_model="numpy", boundscheck=False)
@@ -127,6 +130,15 @@ def _bias(shift: Any, columns: Array, lines: int, begin: int, end: int, into: Ar
     for line in range(lines):
         for i in range(size):
             into[line * size + i] = shift + columns[begin + i]
+
+
+@njit(error_model="numpy", boundscheck=False)
+def _is_finite(values: Array) -> Any:
+    """Whether all are: read off their bits, which the compiler compares many at a time."""
+    bits, largest = values.view(np.uint32), np.uint32(0)
+    for i in range(len(bits)):
+        largest = max(largest, bits[i] & np.uint32(0x7FFFFFFF))
+    return largest < np.uint32(0x7F800000)
 
 
 @njit(parallel=True, cache=True, boundscheck=False, error_model="numpy")
@@ -182,10 +194,7 @@ def forward(
                     _store(pools[:made], spikes[t, r, out : out + made])
                 else:
                     _store_piece(drive, spikes[t, r], rows, begin, end)
-            for i in range(size):
-                if not np.isfinite(membrane[i]):
-                    finite = False
-                    break
+            finite = finite and _is_finite(membrane)
         if not finite:
             bad += 1
     return bad
