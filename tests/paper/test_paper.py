@@ -1,6 +1,7 @@
 """The registry, its runs and what is made of them, on runs of seconds."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -149,8 +150,11 @@ def test_missing_runs_are_trained_side_by_side_each_once(
 ) -> None:
     """They are those that `obtain` would train, diagnostics and all; what failed is not tried again."""
     monkeypatch.setattr("firstspike.paper.entry.make_quick", lambda recipe: recipe)
-    monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))
-    monkeypatch.setenv("NUMBA_NUM_THREADS", str(numba.get_num_threads()))
+    threads = {
+        "OMP_NUM_THREADS": str(torch.get_num_threads()),
+        "NUMBA_NUM_THREADS": str(numba.get_num_threads()),
+    }
+    monkeypatch.setattr("firstspike.training.side_by_side.environment", lambda _: os.environ | threads)
     good = tiny(experiments.full())
     bad = replace(
         good, optimizer=OptimizerConfig("sgd", lr=1e38), normalisation=Normalisation("none"), name="bad"

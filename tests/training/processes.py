@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import unittest.mock
 from dataclasses import replace
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -23,6 +24,7 @@ from firstspike.training.optimizer import OptimizerConfig
 from firstspike.training.recipe import DataConfig, NetConfig
 from tests.training.small import blobs
 
+# Only for other processes: Numba refuses to compile once its threads run and this says another number.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
@@ -60,9 +62,9 @@ def write_recipe(recipe: Recipe, folder: Path) -> str:
 
 def start(args: list[str], log: Path, **env: str) -> ForkServerProcess:
     """Start `firstspike ARGS`, its words going to the file `log`."""
-    os.environ.update(ONE_THREAD)  # for the server, which is started with the first process
     process = _context.Process(target=_run, args=(args, str(log), env), daemon=True)
-    process.start()
+    with unittest.mock.patch.dict(os.environ, ONE_THREAD):  # for the server: it starts with the first process
+        process.start()
     return process
 
 

@@ -29,8 +29,7 @@ CPU = ["--device", "cpu", "--no-tensorboard"]
 
 @pytest.fixture(autouse=True)
 def _one_thread_in_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ONE_THREAD.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("firstspike.training.side_by_side.environment", lambda _: os.environ | ONE_THREAD)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ def test_jobs_under_torchrun_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_cores_are_shared_out_unless_the_user_has_done_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
-    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("NUMBA_NUM_THREADS", "5")
     assert [environment(at_once)["OMP_NUM_THREADS"] for at_once in (1, 3, 20)] == ["8", "2", "1"]
     assert environment(3)["NUMBA_NUM_THREADS"] == "5"
