@@ -56,11 +56,13 @@ def results_page(results: Path) -> str:
 
 
 def _beside(runs: list[Run]) -> Table:
-    """A row for each recipe, its seeds together."""
+    """A row for each recipe, kind of neuron and length, its seeds together."""
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
         recipe = run.recipe
-        key = (recipe.data.name, recipe.network.architecture, recipe.name, recipe.T, recipe.epochs)
+        unit = recipe.network.unit
+        name = f"`{recipe.name}`" + (f", {unit}" if unit != "spike" and unit not in recipe.name else "")
+        key = (recipe.data.name, recipe.network.architecture, name, recipe.T, recipe.epochs)
         groups.setdefault(key, []).append(run)
     order = list(values.ACCURACY)
     rows: list[tuple[Cell, ...]] = []
@@ -75,7 +77,7 @@ def _beside(runs: list[Run]) -> Table:
             (
                 data,
                 architecture,
-                f"`{name}`",
+                name,
                 steps_of(found) if found[0].recipe.network.unit != "relu" else None,
                 epochs,
                 len(found),

@@ -359,6 +359,19 @@ def test_the_results_page_tells_final_runs_from_probes(tmp_path: Path) -> None:
     assert page.count("ablation-full") >= 2
 
 
+def test_neurons_of_another_kind_have_a_row_of_their_own(tmp_path: Path) -> None:
+    spiking = tiny(experiments.full())
+    for unit, name in (("spike", "ours"), ("rate-hard", "rate"), ("relu", "twin")):
+        other = replace(spiking, network=replace(spiking.network, unit=unit))
+        obtain(other, tmp_path / "runs", [], CPU, tell).folder.rename(tmp_path / "runs" / name)
+    rows = [line for line in results_page(tmp_path).splitlines() if "| `quick-ablation-full`" in line]
+    assert [row.split("|")[3].strip() for row in rows] == [
+        "`quick-ablation-full`",
+        "`quick-ablation-full`, rate-hard",
+        "`quick-ablation-full`, relu",
+    ]
+
+
 def test_each_way_of_training_stands_beside_the_papers_own() -> None:
     scratch, started, twin = (get_recipe(f"cifar10-{name}") for name in ("scnn6", "scnn6-from-relu", "relu"))
     assert the_papers(scratch) == (90.56, 0.33)
