@@ -29,10 +29,13 @@ def balanced_split(labels: Tensor, count: int, seed: int) -> tuple[Tensor, Tenso
     return torch.from_numpy(np.flatnonzero(~held)), torch.from_numpy(np.flatnonzero(held))
 
 
-def hold_out(dataset: Dataset, count_or_fraction: int | float, seed: int | None) -> tuple[Dataset, Dataset]:
+def hold_out(
+    dataset: Dataset, count_or_fraction: int | float, seed: int, in_a_row: bool = False
+) -> tuple[Dataset, Dataset]:
     """`(train, validation)`: an int is a number of samples, a float a share of all.
 
-    Class-balanced and fixed by `seed`; with None, the last samples as they are stored.
+    Class-balanced and fixed by `seed`; `in_a_row`, samples that are stored one after the other: the last so many with
+    seed 0, those before them with 1, and so on.
     """
     given = count_or_fraction
     count = round(given * len(dataset)) if isinstance(given, float) else given
@@ -41,9 +44,15 @@ def hold_out(dataset: Dataset, count_or_fraction: int | float, seed: int | None)
             f"{given} of {len(dataset)} samples cannot be held out of {dataset.name}; expected a number from 1 to "
             f"{len(dataset) - 1}, or a share between 0 and 1."
         )
-    if seed is None:
-        index = torch.arange(len(dataset))
-        kept, held, which = index[:-count], index[-count:], "from its end"
+    if in_a_row:
+        index, end = torch.arange(len(dataset)), len(dataset) - seed * count
+        if seed < 0 or end < count:
+            raise FirstspikeError(
+                f"the validation seed is {seed}; {dataset.name} has {len(dataset)} samples, of which {count} in a "
+                f"row are held out, so expected one from 0 to {len(dataset) // count - 1}."
+            )
+        held, kept = index[end - count : end], torch.cat([index[: end - count], index[end:]])
+        which = f"{seed * count:,} from its end" if seed else "from its end"
     else:
         (kept, held), which = balanced_split(dataset.labels, count, seed), f"by seed {seed}"
     origin = dataset.split.split(",")[0]

@@ -27,7 +27,8 @@ class DataConfig:
     validation_seed: int = 0
     """Which samples are held out; apart from the run's seed, so that seeds share their validation set."""
     validation_last: bool = False
-    """Hold out the last samples as they are stored, rather than some of all: in DVS Gesture, whole people."""
+    """Hold out the last samples as they are stored, rather than some of all: in DVS Gesture, whole people. With a
+    `validation_seed` of 1 those before them, and so on: so everyone is held out once."""
     standardise: bool = True
     """Bring each input channel to mean 0 and deviation 1 (images under direct encoding)."""
     integrate: Literal["duration", "count"] = "duration"

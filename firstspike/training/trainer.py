@@ -220,7 +220,7 @@ def training_sets(recipe: Recipe) -> tuple[Dataset, Dataset | None]:
     if not data.validation:
         return whole, None
     held = data.validation if data.validation < 1 else int(data.validation)
-    return hold_out(whole, held, None if data.validation_last else data.validation_seed)
+    return hold_out(whole, held, data.validation_seed, data.validation_last)
 
 
 def test_set(recipe: Recipe) -> Dataset:

@@ -67,7 +67,21 @@ def test_a_data_set_refuses_what_does_not_fit_together() -> None:
 
 
 def test_the_last_samples_can_be_held_out_as_they_are_stored(pictures: Dataset) -> None:
-    train, validation = hold_out(pictures, 20, seed=None)
+    train, validation = hold_out(pictures, 20, seed=0, in_a_row=True)
     assert validation.images.equal(pictures.images[-20:])
     assert train.labels.equal(pictures.labels[:-20])
     assert validation.split == "validation, 20 held out of train from its end"
+
+
+def test_blocks_in_a_row_hold_everyone_out_once(pictures: Dataset) -> None:
+    """All but the first, when their size does not divide the set."""
+    held = []
+    for seed in range(4):
+        train, validation = hold_out(pictures, 20, seed, in_a_row=True)
+        assert len(train) == 77
+        assert not {*map(bytes, train.images.numpy())} & {*map(bytes, validation.images.numpy())}
+        held.append(validation.images)
+    assert torch.cat(held[::-1]).equal(pictures.images[-80:])
+    for wrong in (4, -1):
+        with pytest.raises(FirstspikeError, match=f"the validation seed is {wrong}; .* from 0 to 3"):
+            hold_out(pictures, 20, wrong, in_a_row=True)
