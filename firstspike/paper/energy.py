@@ -174,5 +174,5 @@ def rate(runs: Runs, context: Context) -> Made:
         best > strict,
         f"{best:.2f} against {strict:.2f} %.",
     )
-    note = "Fashion-MNIST: one recipe, in which the neuron alone differs. Other sets: the latest in results/runs."
+    note = "Fashion-MNIST: one recipe, in which the neuron alone differs. Other sets: runs in results/runs."
     return Made(Table(headings, rows, (*values.SLIPS["rate"], note)), claims=(claim,))

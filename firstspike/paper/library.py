@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from firstspike.paper.entry import Context
 from firstspike.paper.runs import digest, origin
-from firstspike.training import Run
+from firstspike.training import Recipe, Run
+from firstspike.training.recipes import RECIPES
 
 
 def in_library(
@@ -23,11 +24,20 @@ def in_library(
 
 
 def latest(runs: list[Run]) -> list[Run]:
-    """The seeds of that recipe among several which was trained last."""
+    """The seeds of one recipe among several: as it stands today, in steps and epochs, or else trained last."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(digest(replace(run.recipe, seed=0)), []).append(run)
-    return max(groups.values(), key=lambda seeds: max(_started(run) for run in seeds), default=[])
+    return max(
+        groups.values(),
+        key=lambda seeds: (_is_todays(seeds[0].recipe), max(_started(run) for run in seeds)),
+        default=[],
+    )
+
+
+def _is_todays(recipe: Recipe) -> bool:
+    today = RECIPES.get(recipe.name)
+    return today is not None and (recipe.T, recipe.epochs) == (today.T, today.epochs)
 
 
 def _started(run: Run) -> str:

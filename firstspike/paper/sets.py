@@ -58,7 +58,7 @@ def accuracy(runs: Runs, context: Context) -> Made:
     )
     notes = (
         *values.SLIPS["accuracy"],
-        "Our recipe: the runs in results/runs, of several recipes the latest.",
+        "Our recipe: the runs in results/runs, as the recipe of that name has it today, or else the latest.",
     )
     if context.quick:
         notes = (*notes, "Its method here is of the quick form.")

@@ -181,11 +181,10 @@ def _dvs() -> Iterator[Recipe]:
         "dvs-gesture",
         "SCNN7",
         encoding="frames",
-        T=2,
         batch_size=32,
         epochs=300,
         augment=others,
-        network=NetConfig("SCNN7", fall=0.75, choose_fall=True, mean_steps=1.2),
+        network=NetConfig("SCNN7", fall=0.75),
     )
     yield _paper(
         "dvs-gesture-scnn7-paper",
