@@ -12,7 +12,7 @@ from firstspike.models import Network, build_from, load_either
 from firstspike.models.twin import Twin
 from firstspike.paper import values
 from firstspike.paper.entry import Context, Runs
-from firstspike.paper.library import from_relu, in_library, latest
+from firstspike.paper.library import from_relu, in_library, preferred
 from firstspike.paper.seeds import mean, spread, with_deviation
 from firstspike.paper.table import Cell, Claim, Made, Table
 from firstspike.training import Run
@@ -70,7 +70,7 @@ def energy(runs: Runs, context: Context) -> Made:
     paper_rate = spike_energy(*values.ENERGY["rate"][:2])
     for unit, paper in (("rate-hard", True), ("rate-hard", False), ("spike", True), ("spike", False)):
         every = in_library(context, "cifar10", "SCNN6", unit, paper)
-        for group in (latest(from_relu(every, False)), latest(from_relu(every, True))):
+        for group in (preferred(from_relu(every, False)), preferred(from_relu(every, True))):
             found = [seed for run in group if (seed := energy_of(run))]
             if found:
                 where = f"here, CIFAR10, T = {group[0].recipe.T}"
@@ -134,14 +134,14 @@ def rate(runs: Runs, context: Context) -> Made:
     rows: list[tuple[Cell, ...]] = []
     for (data, architecture), (printed, ettfs) in values.RATE.items():
         kinds = {
-            unit: latest(
+            unit: preferred(
                 in_library(context, data, architecture, unit)
                 + in_library(context, data, architecture, unit, paper=True)
             )
             for unit in ("rate-hard", "rate-soft", "relu")
         }
         started = (data, architecture) in values.PRETRAINED  # as the paper's, which stands beside it
-        kinds["full"] = latest(from_relu(in_library(context, data, architecture), started))
+        kinds["full"] = preferred(from_relu(in_library(context, data, architecture), started))
         found = runs if data == "fashion-mnist" else kinds
         rows.append(
             (

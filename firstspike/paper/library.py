@@ -23,7 +23,7 @@ def in_library(
     ]
 
 
-def latest(runs: list[Run]) -> list[Run]:
+def preferred(runs: list[Run]) -> list[Run]:
     """The seeds of one recipe among several: as it stands today, in steps and epochs, or else trained last."""
     groups: dict[str, list[Run]] = {}
     for run in runs:

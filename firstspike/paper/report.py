@@ -60,31 +60,33 @@ def _beside(runs: list[Run]) -> Table:
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
         recipe = run.recipe
-        unit = recipe.network.unit
-        name = f"`{recipe.name}`" + (f", {unit}" if unit != "spike" and unit not in recipe.name else "")
-        key = (recipe.data.name, recipe.network.architecture, name, recipe.T, recipe.epochs)
+        network = recipe.network
+        key = (recipe.data.name, network.architecture, recipe.name, network.unit, recipe.T, recipe.epochs)
         groups.setdefault(key, []).append(run)
     order = list(values.ACCURACY)
     rows: list[tuple[Cell, ...]] = []
-    for key in sorted(groups, key=lambda key: (order.index(key[:2]) if key[:2] in order else 99, key[2])):
-        data, architecture, name, _, epochs = key
+
+    def place(key: tuple[Any, ...]) -> tuple[Any, ...]:
+        return order.index(key[:2]) if key[:2] in order else 99, key[2], key[3] != "spike", key[3]
+
+    for key in sorted(groups, key=place):
+        data, architecture, name, unit, _, epochs = key
         found = groups[key]
         tests = [run.summary["test"] for run in found if run.summary]
         printed = the_papers(found[0].recipe)
-        spiking = found[0].recipe.network.unit == "spike"
         accuracy = "accuracy" if "accuracy" in tests[0] else "strict"
         rows.append(
             (
                 data,
                 architecture,
-                name,
-                steps_of(found) if found[0].recipe.network.unit != "relu" else None,
+                f"`{name}`" + (f", {unit}" if unit != "spike" and unit not in name else ""),
+                steps_of(found) if unit != "relu" else None,
                 epochs,
                 len(found),
                 f"{printed[0]:.2f} ± {printed[1]:.2f}" if printed else None,
                 _spread(tests, accuracy),
                 _spread(tests, "potential"),
-                values.STEPS.get(data) if spiking else None,
+                values.STEPS.get(data) if unit == "spike" else None,
                 _spread(tests, "steps"),
                 _spread(tests, "spikes", 0),
                 _spread([{"minutes": minutes(run)} for run in found], "minutes", 1),

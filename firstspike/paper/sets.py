@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from firstspike.paper import values
 from firstspike.paper.entry import Context, Runs
-from firstspike.paper.library import from_relu, in_library, latest
+from firstspike.paper.library import from_relu, in_library, preferred
 from firstspike.paper.seeds import steps_of, with_deviation
 from firstspike.paper.table import Cell, Made, Table, mark
 from firstspike.training import Run
@@ -16,7 +16,7 @@ def _of(
     """The runs of one set by the paper's method, those of this entry before the library's, and by our own recipe."""
     method = [] if started else runs.get(f"{data} {architecture} paper", [])
     method = method or from_relu(in_library(context, data, architecture, paper=True), started)
-    return latest(method), latest(from_relu(in_library(context, data, architecture), started))
+    return preferred(method), preferred(from_relu(in_library(context, data, architecture), started))
 
 
 def _sets() -> Iterator[tuple[str, str, bool, tuple[float, float]]]:

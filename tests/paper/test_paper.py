@@ -14,7 +14,7 @@ from firstspike.nn import Normalisation
 from firstspike.paper import ENTRIES, Settings, keep_all, make, train_all
 from firstspike.paper import recipes as experiments
 from firstspike.paper.entry import Context, Entry, Runs, make_quick
-from firstspike.paper.library import latest
+from firstspike.paper.library import preferred
 from firstspike.paper.make import finished, missing, told_missing
 from firstspike.paper.report import results_page, the_papers
 from firstspike.paper.runs import diagnostics, digest, library_in, obtain
@@ -369,9 +369,9 @@ def test_runs_of_a_recipe_as_it_is_today_come_first(tmp_path: Path) -> None:
     ):
         kept[name] = Run.create(replace(today, **changes), tmp_path / name)
         (tmp_path / name / "provenance.json").write_text(json.dumps({"started": f"2026-01-0{day}"}))
-    assert latest(list(kept.values())) == [kept["today"]]
-    assert latest([kept["longer"], kept["fewer"]]) == [kept["fewer"]]
-    assert latest([]) == []
+    assert preferred(list(kept.values())) == [kept["today"]]
+    assert preferred([kept["longer"], kept["fewer"]]) == [kept["fewer"]]
+    assert preferred([]) == []
 
 
 def test_neurons_of_another_kind_have_a_row_of_their_own(tmp_path: Path) -> None:
