@@ -53,10 +53,13 @@ def start(path: Path, work: Path, commit: str) -> None:
     from plan import read_plan
 
     plan = read_plan(path)
-    session = {"started": time.time(), "stop_after": plan.stop_after, "commit": commit}
-    if not (work / "session.json").exists():
+    note, session = work / "session.json", {"started": time.time(), "stop_after": 0.0, "commit": commit}
+    if note.exists():
+        session = json.loads(note.read_text())
+    else:
         copy_tree(work / "tree")
-        (work / "session.json").write_text(json.dumps(session))
+    session["stop_after"] = max(session["stop_after"], plan.stop_after)
+    note.write_text(json.dumps(session))
     env = environment(work, commit, len(plan.lane)) | start_mps(work)
     for lane in plan.lane:
         folder = work / "lanes" / lane.name
@@ -123,6 +126,7 @@ def wait(work: Path, seconds: float, out: Path, again: bool) -> None:
     session, until = json.loads((work / "session.json").read_text()), time.time() + seconds
     for path in sorted(NOW.glob("*.toml")):
         start(path, work, session["commit"])
+    session = json.loads((work / "session.json").read_text())
     stop_at = session["started"] + session["stop_after"]
     while time.time() < min(until, stop_at) and not all(map(is_over, lanes(work))):
         time.sleep(POLL_SECONDS)
