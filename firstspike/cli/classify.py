@@ -45,7 +45,7 @@ def classify(
     runner = find_runner(net, weights)
     rows = [("image", "class", "gap", "steps", "spikes", "us")]
     for number, source in enumerate(images):
-        picture = read_picture(net, source, resize, trained_on.integrate, trained_on.clip)
+        picture = read_picture(net, source, resize, trained_on.integrate, trained_on.clip, trained_on.fade)
         answer, microseconds = timed(runner, picture, ties, times=raster is not None and number == 0)
         if answer.times is not None and raster is not None:
             draw(answer, picture, net, raster, class_name(answer, picture, dataset))

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 
 from firstspike.config import to_dict
-from firstspike.data import load
 from firstspike.errors import FirstspikeError
 from firstspike.measure import PAPER_HARDWARE, Hardware, Measures, estimate, evaluate, evaluate_rate, sites
 from firstspike.models import Network, RateTwin, Twin
@@ -43,8 +42,7 @@ def evaluate_command(
     place = find_place(device)
     net, trained_on = find_network(run)
     T = net.config.T if net.config.encoding == "frames" else None
-    name = data or trained_on.name
-    dataset = load(name, split, T=T, integrate=trained_on.integrate, clip=trained_on.clip)
+    dataset = replace(trained_on, name=data or trained_on.name).load(split, T)
     if samples is not None:
         if samples < 1:
             raise FirstspikeError(f"--samples is {samples}: give 1 or more.")

@@ -12,9 +12,9 @@ from firstspike.data.trivial import trivial
 
 
 def apply(raw: Tensor, rows: Tensor, augment: Augment, is_events: bool) -> Tensor:
-    """Raw integers `[B, K, H, W]` and rows `[B, len(Column)]` to float32 `[B, K, H, W]`.
+    """Raw values `[B, K, H, W]` and rows `[B, len(Column)]` to float32 `[B, K, H, W]`.
 
-    Images come out in [0, 1], event counts as they are. K is the colour channels, or steps times polarities,
+    Images come out in [0, 1], event counts as they are. K is the colour channels, or steps times channels,
     so that all frames of a sample are moved alike. Mixing comes after this, as it needs two samples.
     """
     height, width = raw.shape[2:]
@@ -26,7 +26,7 @@ def apply(raw: Tensor, rows: Tensor, augment: Augment, is_events: bool) -> Tenso
     if augment.trivial:
         images = trivial(images, rows)
     if augment.drop:
-        images = thin(images, rows, augment.drop)
+        images = thin(images, rows, augment.drop, whole=not raw.is_floating_point())
     if augment.cutout or augment.erase:
         images = blank(images, blanked(rows, augment, height, width), is_events)
     return images

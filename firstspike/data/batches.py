@@ -19,7 +19,7 @@ from firstspike.data.capture import Captured
 from firstspike.data.dataset import Dataset
 from firstspike.data.mix import mix, partners
 from firstspike.data.move import flipped
-from firstspike.data.roll import steps
+from firstspike.data.steps import rolled, summed
 from firstspike.data.stream import prefetched
 from firstspike.errors import FirstspikeError
 
@@ -204,7 +204,8 @@ class Batches:
         """`[B, K, H, W]` float32: the steps of events lie beside their polarities, so that they move together."""
         raw = raw.to(self.device, non_blocking=True)
         if self.dataset.is_events:
-            raw = steps(raw, rows, self.dataset.parts, self.augment.roll).flatten(1, 2)
+            begun = rolled(raw, rows, self.augment.roll) if self.augment.roll else raw
+            raw = summed(begun, self.dataset.parts, self.dataset.fade).flatten(1, 2)
         return apply(raw, rows, self.augment, self.dataset.is_events)
 
     def _arranged(self, images: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from firstspike.data.steps import summed
 from firstspike.errors import FirstspikeError
 
 
@@ -26,6 +27,8 @@ class Dataset:
     classes: tuple[str, ...]
     parts: int = 1
     """Stored frames that one time step sums up: with several, a recording can begin between two steps."""
+    fade: float = 0.0
+    """In event frames: each channel once more, in which an event counts 1/e after this share of a step; 0: none."""
     mirrored: tuple[int, ...] = ()
     """What each class is in a mirror; empty where none changes."""
 
@@ -48,6 +51,10 @@ class Dataset:
         if self.parts < 1 or (self.is_events and self.images.shape[1] % self.parts):
             raise FirstspikeError(
                 f"{where}: {self.images.shape[1]} frames cannot be summed {self.parts} at a time; expected a divisor."
+            )
+        if self.fade < 0 or (self.fade and not self.is_events):
+            raise FirstspikeError(
+                f"{where}: fade is {self.fade}; expected a share of a step, or 0 for images."
             )
         if len(self.images) == 0:
             raise FirstspikeError(f"{where}: there is no image in it; expected at least one.")
@@ -78,14 +85,21 @@ class Dataset:
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
-        """`(C, H, W)` of one image or of one event frame."""
+        """`(C, H, W)` of one image or of one event frame, as a network takes it."""
         channels, height, width = self.images.shape[-3:]
-        return channels, height, width
+        return channels * (2 if self.fade else 1), height, width
 
     @property
     def nbytes(self) -> int:
         """Bytes that the images take as they are stored."""
         return self.images.numel() * self.images.element_size()
+
+    def sample(self, number: int) -> Tensor:
+        """One sample as a network takes it, a batch of one: `[1, C, H, W]` in [0, 1], or `[T, 1, C, H, W]`."""
+        raw = self.images[number : number + 1]
+        if self.is_events:
+            return summed(raw, self.parts, self.fade).transpose(0, 1).float()
+        return raw.float() / 255
 
     def subset(self, indices: Tensor, split: str | None = None) -> Dataset:
         """The samples at `indices` `[M]`, in that order, as a copy; `split` describes them when given."""

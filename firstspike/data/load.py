@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from firstspike.data.idx import read_pair
 from firstspike.data.names import Named, catalogue, unknown
 from firstspike.data.npz import read_npz
 from firstspike.data.root import data_root
+from firstspike.data.steps import FADED_PARTS
 from firstspike.errors import FirstspikeError
 
 Split = Literal["train", "test"]
@@ -37,6 +39,7 @@ def load(
     size: int | None = None,
     clip: int = 0,
     parts: int = 1,
+    fade: float = 0.0,
 ) -> Dataset:
     """One split of a data set: a name of the `catalogue`, a folder of images by class, or an `.npz` with x and y.
 
@@ -44,6 +47,8 @@ def load(
     images. `size` sums the pixels of event frames to size x size, or cuts the pictures of a folder to it.
     `clip` cuts the counts of event frames to at most so many (1: whether there was an event); 0 leaves them.
     `parts` stores that many frames for each of the T steps, for `Batches` to sum up (`Augment.roll` needs them).
+    `fade` adds to the channels of event frames the same counts again, late events weighing most: one counts 1/e
+    after this share of a step.
     `root` is where the named sets lie (`data_root()` by default).
     """
     if split not in ("train", "test"):
@@ -54,15 +59,21 @@ def load(
         raise FirstspikeError(f"T is {T}; expected 1 or more.")
     if clip < 0:
         raise FirstspikeError(f"clip is {clip}; expected the largest event count to keep, or 0 for all.")
+    if not 0 <= fade < math.inf or (fade and clip):
+        raise FirstspikeError(
+            f"fade is {fade} and clip {clip}; expected a share of a step (0: events do not fade), and no clip "
+            "beside it."
+        )
     if parts < 1 or (parts > 1 and clip):
         raise FirstspikeError(
             f"parts is {parts} and clip {clip}; expected parts of 1 or more, and 1 where counts are cut."
         )
+    parts = max(parts, FADED_PARTS) if fade else parts
     root = data_root() if root is None else Path(root)
     dataset = _load(name_or_path, split, root, T and T * parts, integrate, size)
     if not dataset.is_events:
         return dataset
-    return clipped(dataset, clip) if clip else replace(dataset, parts=parts)
+    return clipped(dataset, clip) if clip else replace(dataset, parts=parts, fade=fade)
 
 
 def clipped(dataset: Dataset, most: int) -> Dataset:

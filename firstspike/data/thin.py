@@ -12,16 +12,18 @@ from firstspike.data.augment import Column
 _WORD = 0xFFFFFFFF
 
 
-def thin(counts: Tensor, rows: Tensor, most: float) -> Tensor:
+def thin(counts: Tensor, rows: Tensor, most: float, whole: bool = True) -> Tensor:
     """Drop a share of the events of each sample, drawn from 0 to `most`; `counts` is float `[B, K, H, W]`.
 
     A count c becomes floor(c * kept + u), u uniform: a single event is kept with the probability `kept`, and
-    several lose their share on average.
+    several lose their share on average. Where counts are not `whole`, several lose exactly their share.
     """
-    kept = 1 - most * rows[:, Column.DROP]
+    kept = (1 - most * rows[:, Column.DROP])[:, None, None, None]
     seed = (rows[:, Column.DROP_SEED] * 2**24).long()
     noise = hashed_uniform(seed, math.prod(counts.shape[1:])).view_as(counts)
-    return torch.where(counts > 0, (counts * kept[:, None, None, None] + noise).floor(), 0.0)
+    if not whole:
+        return counts * torch.where(counts > 1, kept, (noise < kept).float())
+    return torch.where(counts > 0, (counts * kept + noise).floor(), 0.0)
 
 
 def hashed_uniform(seed: Tensor, count: int) -> Tensor:

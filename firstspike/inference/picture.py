@@ -27,14 +27,19 @@ class Picture(NamedTuple):
 
 
 def read_picture(
-    net: Network, source: str, resize: bool = False, integrate: Integrate = "duration", clip: int = 0
+    net: Network,
+    source: str,
+    resize: bool = False,
+    integrate: Integrate = "duration",
+    clip: int = 0,
+    fade: float = 0.0,
 ) -> Picture:
     """An image file, or `DATASET:INDEX` (of the test split) or `DATASET:SPLIT:INDEX`.
 
     Event sets are brought to frames as `data.load` says; use what the network was trained on.
     """
     if not Path(source).exists() and ":" in source:
-        return _from_dataset(net, source, integrate, clip)
+        return _from_dataset(net, source, integrate, clip, fade)
     if net.config.encoding == "frames":
         raise FirstspikeError(
             f"This network takes event frames, not the picture {source}: give DATASET:INDEX, like dvs-gesture:0."
@@ -42,7 +47,7 @@ def read_picture(
     return Picture(source, _from_file(net, Path(source), resize))
 
 
-def _from_dataset(net: Network, source: str, integrate: Integrate, clip: int) -> Picture:
+def _from_dataset(net: Network, source: str, integrate: Integrate, clip: int, fade: float) -> Picture:
     name, *split, index = source.split(":")
     split = split or ["test"]
     if len(split) > 1 or split[0] not in ("train", "test") or not index.isdecimal():
@@ -51,13 +56,11 @@ def _from_dataset(net: Network, source: str, integrate: Integrate, clip: int) ->
         )
     T = net.T if net.config.encoding == "frames" else None
     part: Literal["train", "test"] = "train" if split[0] == "train" else "test"
-    dataset = load(name, part, T=T, integrate=integrate, clip=clip)
+    dataset = load(name, part, T=T, integrate=integrate, clip=clip, fade=fade)
     number = int(index)
     if number >= len(dataset):
         raise FirstspikeError(f"{source}: there are {len(dataset):,} samples, numbered from 0.")
-    values = dataset.images[number].float()
-    values = values[:, None] if dataset.is_events else values[None] / 255
-    return Picture(source, values, int(dataset.labels[number]), dataset.classes)
+    return Picture(source, dataset.sample(number), int(dataset.labels[number]), dataset.classes)
 
 
 def _from_file(net: Network, path: Path, resize: bool) -> Tensor:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from firstspike.data import Augment, Dataset, standardisation
+from firstspike.data import Augment, Dataset, load, standardisation
 from firstspike.errors import FirstspikeError
 from firstspike.functional.encoding import Encoding
 from firstspike.functional.times import MAX_STEPS
@@ -33,8 +33,16 @@ class DataConfig:
     """Bring each input channel to mean 0 and deviation 1 (images under direct encoding)."""
     integrate: Literal["duration", "count"] = "duration"
     """Cut events into T frames of equal duration, or of equal event count."""
+    fade: float = 0.0
+    """Add to the channels of event frames the same counts again, late events weighing most: one counts 1/e after this
+    share of a step, so that the two show which way things moved; 0: not."""
     clip: int = 0
     """Largest event count of a pixel in a frame; 1 tells only whether there was one, 0 leaves counts as they are."""
+
+    def load(self, split: Literal["train", "test"], T: int | None, parts: int = 1) -> Dataset:
+        """A split of it whole, events brought to T frames as these fields say."""
+        how = {"integrate": self.integrate, "clip": self.clip, "fade": self.fade}
+        return load(self.name, split, T=T, parts=parts, **how)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from firstspike.data import Batch, Batches, Dataset, hold_out, load
+from firstspike.data import Batch, Batches, Dataset, hold_out
 from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import mean_membrane
 from firstspike.kernels.heap import keep_heap
@@ -216,7 +216,7 @@ def training_sets(recipe: Recipe) -> tuple[Dataset, Dataset | None]:
     """The training set, and what the recipe holds out of it."""
     T = recipe.T if recipe.encoding == "frames" else None
     data, parts = recipe.data, ROLLED_PARTS if recipe.augment.roll else 1
-    whole = load(data.name, "train", T=T, integrate=data.integrate, clip=data.clip, parts=parts)
+    whole = data.load("train", T, parts)
     if not data.validation:
         return whole, None
     held = data.validation if data.validation < 1 else int(data.validation)
@@ -225,8 +225,7 @@ def training_sets(recipe: Recipe) -> tuple[Dataset, Dataset | None]:
 
 def test_set(recipe: Recipe) -> Dataset:
     """What a finished run is tested on."""
-    T = recipe.T if recipe.encoding == "frames" else None
-    return load(recipe.data.name, "test", T=T, integrate=recipe.data.integrate, clip=recipe.data.clip)
+    return recipe.data.load("test", recipe.T if recipe.encoding == "frames" else None)
 
 
 def make_model(recipe: Recipe, train_set: Dataset) -> nn.Module:

@@ -1,5 +1,6 @@
 """`firstspike paper` as a user types it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,8 @@ def test_results_are_written(tmp_path: Path) -> None:
     results = Path(__file__).parents[2] / "results"
     main(["paper", "results", "--folder", str(results), "--out", str(tmp_path / "R.md")])
     page = (tmp_path / "R.md").read_text()
-    assert "92.63" in page
+    test = json.loads((results / "runs/cifar10-scnn6-seed0/summary.json").read_text())["test"]
+    assert f"{test['strict']:.2f}" in page
     assert "NVIDIA H200" in page
 
 

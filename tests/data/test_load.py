@@ -53,9 +53,33 @@ def test_parts_of_a_step_sum_up_to_it(tmp_path: Path) -> None:
         assert sums.images.equal(expected.images)
 
 
+def test_frames_that_fade_have_each_channel_twice_everywhere(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).integers(0, 9, (6, 40, 2, 8, 8)).astype(np.uint8)
+    np.savez(tmp_path / "events.npz", x=x, y=np.zeros(6, np.uint8))
+    plain, faded = (load(tmp_path / "events.npz", T=3, fade=fade) for fade in (0.0, 0.2))
+    assert faded.input_shape == (4, 8, 8)
+    assert faded.subset(torch.tensor([1, 2])).input_shape == (4, 8, 8)
+    batch = next(Batches(faded, 4, seed=0, shuffle=False).epoch(0)).images
+    assert batch.shape == (3, 4, 4, 8, 8)
+    for number in range(4):
+        assert faded.sample(number).equal(batch[:, number : number + 1])
+        assert batch[:, number : number + 1, :2].equal(plain.sample(number))
+    assert not batch[:, :, 2:].allclose(batch[:, :, :2])
+    with pytest.raises(FirstspikeError, match="48 frames were asked for, but the events are stored in 40"):
+        load(tmp_path / "events.npz", T=4, fade=0.2)
+
+
+def test_a_sample_is_what_a_network_takes(tmp_path: Path) -> None:
+    pictures = load("fashion-mnist-sample")
+    assert pictures.sample(3).equal(pictures.images[3:4].float() / 255)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"fade": -0.1},
+        {"fade": float("nan")},
+        {"fade": 0.1, "clip": 1},
         {"split": "validation"},
         {"integrate": "frames"},
         {"T": 0},

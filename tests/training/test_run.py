@@ -107,15 +107,15 @@ def test_what_cannot_be_trained_leaves_no_folder(changes: dict[str, object], tmp
 
 
 def test_a_missing_test_set_is_found_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from firstspike.training import trainer
+    from firstspike.training import recipe as recipes
 
     def only_train(name: str, split: str, **given: object) -> object:
         if split == "test":
             raise fs.FirstspikeError("there is no test split")
         return load(name, split, **given)  # type: ignore[arg-type]
 
-    load = trainer.load
-    monkeypatch.setattr(trainer, "load", only_train)
+    load = recipes.load
+    monkeypatch.setattr(recipes, "load", only_train)
     with pytest.raises(fs.FirstspikeError, match="no test split"):
         fit(recipe(), tmp_path / "run", options=CPU)
     assert not (tmp_path / "run").exists()
