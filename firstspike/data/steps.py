@@ -8,7 +8,7 @@ from torch import Tensor
 from firstspike.data.augment import Column
 from firstspike.data.move import pick_integer
 
-FADED_PARTS = 12
+FADED_PARTS = 25
 """How finely a step must be stored for its events to fade."""
 
 

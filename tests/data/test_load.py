@@ -54,7 +54,7 @@ def test_parts_of_a_step_sum_up_to_it(tmp_path: Path) -> None:
 
 
 def test_frames_that_fade_have_each_channel_twice_everywhere(tmp_path: Path) -> None:
-    x = np.random.default_rng(0).integers(0, 9, (6, 40, 2, 8, 8)).astype(np.uint8)
+    x = np.random.default_rng(0).integers(0, 9, (6, 80, 2, 8, 8)).astype(np.uint8)
     np.savez(tmp_path / "events.npz", x=x, y=np.zeros(6, np.uint8))
     plain, faded = (load(tmp_path / "events.npz", T=3, fade=fade) for fade in (0.0, 0.2))
     assert faded.input_shape == (4, 8, 8)
@@ -65,7 +65,7 @@ def test_frames_that_fade_have_each_channel_twice_everywhere(tmp_path: Path) -> 
         assert faded.sample(number).equal(batch[:, number : number + 1])
         assert batch[:, number : number + 1, :2].equal(plain.sample(number))
     assert not batch[:, :, 2:].allclose(batch[:, :, :2])
-    with pytest.raises(FirstspikeError, match="48 frames were asked for, but the events are stored in 40"):
+    with pytest.raises(FirstspikeError, match="100 frames were asked for, but the events are stored in 80"):
         load(tmp_path / "events.npz", T=4, fade=0.2)
 
 
