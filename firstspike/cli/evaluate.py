@@ -101,7 +101,7 @@ def show(values: dict[str, Any]) -> None:
         "silent": ("silent", "{:.2f} %"),
         "spikes": ("spikes (N_s)", "{:,.1f}"),
         "sops": ("synaptic operations (SOPs)", "{:,.0f}"),
-        "input_operations": ("multiplications of the input current", "{:,.0f}"),
+        "input_operations": ("multiplications of the input", "{:,.0f}"),
     }
     table = _titled(values["dataset"], ("", "a sample"))
     for key, (label, text) in rows.items():

@@ -73,7 +73,10 @@ def load(
     dataset = _load(name_or_path, split, root, T and T * parts, integrate, size)
     if not dataset.is_events:
         return dataset
-    return clipped(dataset, clip) if clip else replace(dataset, parts=parts, fade=fade)
+    if clip:
+        return clipped(dataset, clip)
+    description = f"{dataset.split}, fading by {fade:g}" if fade else dataset.split
+    return replace(dataset, parts=parts, fade=fade, split=description)
 
 
 def clipped(dataset: Dataset, most: int) -> Dataset:

@@ -92,7 +92,7 @@ class Energy:
     e3_network: float
     """The same summed over the layers of this network."""
     operations: float
-    """Counted synaptic operations at `accumulate`, and the first layer's multiplications under direct coding."""
+    """Counted synaptic operations at `accumulate`, and the multiplications of the input."""
 
 
 def estimate(
@@ -110,7 +110,7 @@ def estimate(
         steps: mean steps until the answer, T_inf.
         layer_spikes: mean spikes a sample of each layer.
         sops: mean synaptic operations a sample.
-        input_operations: mean multiplications a sample of a constant input current.
+        input_operations: mean multiplications a sample of the input with the first weights.
     """
     rates = {site.name: layer_spikes[site.name] / math.prod(site.output_shape) for site in sites}
     return Energy(

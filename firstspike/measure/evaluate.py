@@ -122,28 +122,34 @@ class Operations:
             self.sites: list[Site] = sites(net)
         except FirstspikeError:  # a layer of the user's own, whose synapses nobody can count
             self.sites = []
-        self.arrived: dict[str, Tensor] = {}
+        self.arrived: dict[str | None, Tensor] = {}
 
     def add(self, images: Tensor, times: dict[str, Tensor], steps: Tensor) -> None:
         """Count a batch: its spike times by layer, and the steps each of its samples runs for."""
         for site in self.sites:
             if site.source is not None:
-                self._note(site, site.arriving(times[site.source], steps, self.net.T))
+                self._note(site.name, site.arriving(times[site.source], steps, self.net.T))
             elif self.net.config.encoding != "direct":
                 inputs = self.net.encode(images)
                 running = torch.arange(self.net.T, device=steps.device)[:, None] < steps
                 running = running.view(*running.shape, *[1] * (inputs.dim() - 2))
-                self._note(site, site.arriving_frames(inputs * running))
+                self._note_frames(site, inputs * running)
 
     def add_frames(self, frames: dict[str | None, Tensor]) -> None:
         """Count a batch that runs to its end: spikes `[T, B, ...]` by layer, and those of the input under None."""
         for site in self.sites:
             if site.source in frames:
-                self._note(site, site.arriving_frames(frames[site.source]))
+                self._note_frames(site, frames[site.source])
 
-    def _note(self, site: Site, arrived: Tensor) -> None:
-        seen = self.arrived.get(site.name)
-        self.arrived[site.name] = arrived if seen is None else seen + arrived
+    def _note_frames(self, site: Site, frames: Tensor) -> None:
+        self._note(site.name, site.arriving_frames(frames))
+        if site.source is None:
+            self._note(None, site.arriving_frames(frames, graded=True))
+
+    def _note(self, name: str | None, arrived: Tensor) -> None:
+        """Add up what arrives at a layer; under None those inputs of the first that are not 1."""
+        seen = self.arrived.get(name)
+        self.arrived[name] = arrived if seen is None else seen + arrived
 
     def means(self, samples: int) -> dict[str, Any]:
         """The fields of `Measures` that tell of operations."""
@@ -155,9 +161,12 @@ class Operations:
             else 0.0
             for site in self.sites
         }
-        direct = self.net.config.encoding == "direct"
-        first = float(self.sites[0].synapses) if direct else 0.0
-        return {"sops": sum(layers.values()), "layer_sops": layers, "input_operations": first}
+        first, direct = self.sites[0], self.net.config.encoding == "direct"
+        multiplied = float(first.synapses) if direct else 0.0
+        if None in self.arrived:
+            multiplied = first.operations(self.arrived[None]) / samples
+            layers[first.name] -= multiplied
+        return {"sops": sum(layers.values()), "layer_sops": layers, "input_operations": multiplied}
 
 
 def batches_of(dataset: Dataset, batch_size: int, device: str | torch.device) -> Iterator[Batch]:

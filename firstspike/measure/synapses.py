@@ -55,13 +55,17 @@ class Site:
         frames = spikes_at(torch.where(times < stop, times, T), T)
         return self.arriving_frames(frames)
 
-    def arriving_frames(self, frames: Tensor) -> Tensor:
-        """As `arriving`, for spike frames `[T, B, ...]` of neurons that may fire more than once."""
-        if not self._takes_maxima:
-            return self._pool_counts((frames != 0).sum((0, 1)))
-        for pool in self.pools:
-            frames = pool(frames)
-        return (frames != 0).sum((0, 1)).reshape(self.input_shape)
+    def arriving_frames(self, frames: Tensor, graded: bool = False) -> Tensor:
+        """As `arriving`, for frames `[T, B, ...]` of neurons that may fire more than once, or of the input.
+
+        `graded` inputs alone are those other than 1, as event counts are: a weight is not added, but multiplied.
+        """
+        if self._takes_maxima:
+            for pool in self.pools:
+                frames = pool(frames)
+        arrives = (frames != 0) & (frames != 1) if graded else frames != 0
+        counts = arrives.sum((0, 1))
+        return counts.reshape(self.input_shape) if self._takes_maxima else self._pool_counts(counts)
 
     def operations(self, arrived: Tensor) -> int:
         """Synaptic operations for spikes that arrived, by position."""

@@ -58,6 +58,7 @@ def test_frames_that_fade_have_each_channel_twice_everywhere(tmp_path: Path) -> 
     np.savez(tmp_path / "events.npz", x=x, y=np.zeros(6, np.uint8))
     plain, faded = (load(tmp_path / "events.npz", T=3, fade=fade) for fade in (0.0, 0.2))
     assert faded.input_shape == (4, 8, 8)
+    assert faded.split == f"{plain.split}, fading by 0.2"
     assert faded.subset(torch.tensor([1, 2])).input_shape == (4, 8, 8)
     batch = next(Batches(faded, 4, seed=0, shuffle=False).epoch(0)).images
     assert batch.shape == (3, 4, 4, 8, 8)

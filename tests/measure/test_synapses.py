@@ -152,6 +152,27 @@ def test_a_constant_input_is_multiplied_once() -> None:
     assert evaluate(a_network("C3K3-FC4", "latency"), dataset).input_operations == 0
 
 
+@pytest.mark.parametrize("pooling", ["average", "max"])
+def test_event_counts_above_one_are_multiplied(pooling: str) -> None:
+    net, dataset = a_network("P2-C3K3-FC9-FC4", "frames", pooling), a_dataset("frames")
+    found = evaluate(net, dataset)
+    frames = dataset.images.float().transpose(0, 1)
+    _, times = net.trace(frames)
+    steps = (times[net.names[-1]].amin(1).long() + 1).clamp(max=net.T)
+    seen = frames * (torch.arange(net.T)[:, None] < steps)[:, :, None, None, None]
+    if pooling == "max":
+        seen = torch.nn.functional.max_pool2d(seen.flatten(0, 1), 2)
+        arrive = [(seen == 1).sum(0), (seen > 1).sum(0)]
+    else:
+        windows = seen.flatten(0, 1)[..., :8, :8].unfold(2, 2, 2).unfold(3, 2, 2)
+        arrive = [chosen.sum((0, 4, 5)) for chosen in (windows == 1, windows > 1)]
+    fan_out = sites(net)[0].fan_out
+    once, multiplied = ((counts * fan_out).sum().item() / len(dataset) for counts in arrive)
+    assert found.layer_sops["2.C3K3"] == pytest.approx(once)
+    assert found.input_operations == pytest.approx(multiplied)
+    assert once > 0 and multiplied > 0
+
+
 def test_unknown_layers_leave_operations_out() -> None:
     class Own(torch.nn.Module):
         def forward(self, spikes: torch.Tensor) -> torch.Tensor:
