@@ -46,7 +46,7 @@ class Measures:
     layer_sops: dict[str, float] = field(default_factory=dict)
     """The same for each layer, in whose synapses they happen."""
     input_operations: float = 0.0
-    """Multiplications of a constant input current with the first weights, once a sample (direct coding)."""
+    """Mean multiplications a sample of the input with the first weights: see docs/measures.md."""
 
     def as_dict(self) -> dict[str, Any]:
         return to_dict(self)

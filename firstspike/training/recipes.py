@@ -172,8 +172,8 @@ def _cifar() -> Iterator[Recipe]:
 
 
 def _dvs() -> Iterator[Recipe]:
-    # Other people stand elsewhere, lean, and begin at another moment; the test set is of other people. Which way an arm
-    # turns is seen in frames that fade, and the first of three has two seconds of a recording (results/QUEUE.md).
+    # Other people stand elsewhere, lean, and begin at another moment; the test set is of other people. Which way an
+    # arm turns is seen in frames that fade, and the first of three has two seconds of a recording (results/QUEUE.md).
     others = Augment(flip=True, shift=8, scale=0.3, rotate=15, drop=0.3, roll=1.0)
     best = _ours(
         "dvs-gesture-scnn7",

@@ -171,12 +171,14 @@ def test_what_is_put_into_now_is_begun_by_the_next_call_and_once(
     (tmp_path / "plan.toml").write_text(plan_of.format("planned"))
     lanes.start(tmp_path / "plan.toml", work, "its commit")
     (tmp_path / "now").mkdir()
-    (tmp_path / "now/more.toml").write_text(plan_of.format("thought_of_later"))
+    later = plan_of.format("thought_of_later").replace("stop_after = 100", "stop_after = 200")
+    (tmp_path / "now/more.toml").write_text(later)
     for _ in range(2):
         lanes.wait(work, 60, tmp_path / "out", again=False)
     said = capsys.readouterr().out
     assert said.count("thought_of_later: begun, 1 commands") == 1
     assert "thought_of_later: ended, 1 of 1 finished" in said
+    assert json.loads((work / "session.json").read_text())["stop_after"] == 200
 
 
 def test_what_does_not_fit_comes_with_the_next_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

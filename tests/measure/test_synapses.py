@@ -170,7 +170,8 @@ def test_event_counts_above_one_are_multiplied(pooling: str) -> None:
     once, multiplied = ((counts * fan_out).sum().item() / len(dataset) for counts in arrive)
     assert found.layer_sops["2.C3K3"] == pytest.approx(once)
     assert found.input_operations == pytest.approx(multiplied)
-    assert once > 0 and multiplied > 0
+    assert once > 0
+    assert multiplied > 0
 
 
 def test_unknown_layers_leave_operations_out() -> None:
