@@ -11,6 +11,7 @@ from firstspike.data.root import data_root
 from firstspike.data.sheet import contact_sheet
 from firstspike.data.split import hold_out
 from firstspike.data.standardise import standardisation
+from firstspike.data.steps import to_steps
 from firstspike.data.verify import verify
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "load",
     "missing",
     "standardisation",
+    "to_steps",
     "verify",
 ]

@@ -19,7 +19,7 @@ from firstspike.data.capture import Captured
 from firstspike.data.dataset import Dataset
 from firstspike.data.mix import mix, partners
 from firstspike.data.move import flipped
-from firstspike.data.steps import rolled, summed
+from firstspike.data.steps import rolled, to_steps
 from firstspike.data.stream import prefetched
 from firstspike.errors import FirstspikeError
 
@@ -205,7 +205,7 @@ class Batches:
         raw = raw.to(self.device, non_blocking=True)
         if self.dataset.is_events:
             begun = rolled(raw, rows, self.augment.roll) if self.augment.roll else raw
-            raw = summed(begun, self.dataset.parts, self.dataset.fade).flatten(1, 2)
+            raw = to_steps(begun, self.dataset.parts, self.dataset.fade).flatten(1, 2)
         return apply(raw, rows, self.augment, self.dataset.is_events)
 
     def _arranged(self, images: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from firstspike.data.steps import summed
+from firstspike.data.steps import to_steps
 from firstspike.errors import FirstspikeError
 
 
@@ -98,7 +98,7 @@ class Dataset:
         """One sample as a network takes it, a batch of one: `[1, C, H, W]` in [0, 1], or `[T, 1, C, H, W]`."""
         raw = self.images[number : number + 1]
         if self.is_events:
-            return summed(raw, self.parts, self.fade).transpose(0, 1).float()
+            return to_steps(raw, self.parts, self.fade).transpose(0, 1).float()
         return raw.float() / 255
 
     def subset(self, indices: Tensor, split: str | None = None) -> Dataset:

@@ -23,7 +23,7 @@ def rolled(raw: Tensor, rows: Tensor, most: float) -> Tensor:
     return raw[torch.arange(len(raw), device=raw.device)[:, None], order]
 
 
-def summed(raw: Tensor, parts: int, fade: float = 0.0) -> Tensor:
+def to_steps(raw: Tensor, parts: int, fade: float = 0.0) -> Tensor:
     """Counts `[B, T * parts, C, H, W]` as `[B, T, C, H, W]`; with `fade`, as float32 `[B, T, 2 C, H, W]`.
 
     The second half of the channels then holds the counts again, those of the end of a step weighing most: by

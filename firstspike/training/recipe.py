@@ -173,6 +173,10 @@ class Recipe:
             raise FirstspikeError(
                 f"{train.name} is made of {kind}: set encoding to {right}, not {self.encoding}."
             )
+        if not train.is_events and (self.data.clip or self.data.fade):
+            raise FirstspikeError(
+                f"data.clip and data.fade are for event frames, but {train.name} is made of images: leave them out."
+            )
         mean, std = (0.0,), (1.0,)
         if self.data.standardise and self.encoding == "direct":
             mean, std = standardisation(train)  # type: ignore[assignment]

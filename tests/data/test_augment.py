@@ -13,7 +13,7 @@ from firstspike.data.augment import Column, draw_rows
 from firstspike.data.mix import mix
 from firstspike.data.move import turn
 from firstspike.data.names import named
-from firstspike.data.steps import rolled, summed
+from firstspike.data.steps import rolled, to_steps
 from firstspike.data.thin import hashed_uniform
 from firstspike.data.trivial import OPERATIONS, trivial
 from firstspike.errors import FirstspikeError
@@ -226,23 +226,23 @@ def test_a_rolled_recording_begins_elsewhere_and_keeps_its_events() -> None:
     stored = torch.arange(1, 9, dtype=torch.uint8).view(1, 8, 1, 1, 1).repeat(3, 1, 2, 4, 4)
     drawn = rows(count=3)
     drawn[:, Column.ROLL] = torch.tensor([0.0, 0.5, 0.9999])
-    begun = summed(rolled(stored, drawn, 0.5), parts=2)[:, :, 0, 0, 0]
+    begun = to_steps(rolled(stored, drawn, 0.5), parts=2)[:, :, 0, 0, 0]
     assert begun.tolist() == [[3, 7, 11, 15], [7, 11, 15, 3], [9, 13, 9, 5]]
-    assert summed(rolled(stored, drawn, 0.0), parts=2)[:, :, 0, 0, 0].tolist() == [[3, 7, 11, 15]] * 3
+    assert to_steps(rolled(stored, drawn, 0.0), parts=2)[:, :, 0, 0, 0].tolist() == [[3, 7, 11, 15]] * 3
 
 
 def test_fading_weighs_events_by_their_age_and_by_1_on_average() -> None:
     stored = torch.zeros(1, 6, 2, 1, 1, dtype=torch.uint8)
     stored[0, 1, 0], stored[0, 2, 0], stored[0, 5, 1] = 1, 1, 4
-    counts = summed(stored, parts=3)
-    both = summed(stored, parts=3, fade=0.5)
+    counts = to_steps(stored, parts=3)
+    both = to_steps(stored, parts=3, fade=0.5)
     assert both[:, :, :2].equal(counts.float())
     early, late = both[0, 0, 2, 0, 0].item(), both[0, 1, 3, 0, 0].item()
     weights = [math.exp(-age / 0.5) for age in (2.5 / 3, 1.5 / 3, 0.5 / 3)]
     mean = sum(weights) / 3
     assert early == pytest.approx((weights[1] + weights[2]) / mean)
     assert late == pytest.approx(4 * weights[2] / mean)
-    everywhere = summed(torch.ones_like(stored), parts=3, fade=0.1)
+    everywhere = to_steps(torch.ones_like(stored), parts=3, fade=0.1)
     assert everywhere.flatten().tolist() == pytest.approx([3.0] * 8)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from firstspike.data import Augment, Batches, load
+from firstspike.data import Augment, Batches, Dataset, load
 
 pytestmark = [
     pytest.mark.gpu,
@@ -26,6 +26,18 @@ def test_a_device_sees_what_the_cpu_sees(options) -> None:
         # Rounding may carry a pixel over a step of posterize, solarize or equalize; nearly all agree closely.
         assert ((one.images - other.images.cpu()).abs() < 1e-3).float().mean() > 0.999
         torch.testing.assert_close(one.share, other.share.cpu())
+
+
+@pytest.mark.parametrize("capture", [True, False])
+def test_events_fade_there_as_here(capture: bool) -> None:
+    counts = torch.randint(0, 4, (24, 20, 2, 16, 16)).to(torch.uint8)
+    events = Dataset("noise", "train", counts, torch.zeros(24).long(), ("a",), parts=5, fade=0.2)
+    augment = Augment(flip=True, shift=2, rotate=15, drop=0.3, roll=1.0)
+    here = Batches(events, 8, seed=0, augment=augment).epoch(1)
+    there = Batches(events, 8, seed=0, augment=augment, device="cuda", capture=capture).epoch(1)
+    for one, other in zip(list(here), list(there), strict=True):
+        # A pixel on the edge between two may turn to either.
+        assert ((one.images - other.images.cpu()).abs() < 1e-4).float().mean() > 0.999
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")

@@ -44,6 +44,15 @@ def test_every_field_can_be_explained() -> None:
     check(Recipe)
 
 
+@pytest.mark.parametrize("changes", [{"clip": 1}, {"fade": 0.1}])
+def test_what_is_done_to_event_frames_is_refused_for_images(changes: dict[str, float]) -> None:
+    recipe = get_recipe("fashion-mnist-sample")
+    train, _ = training_sets(recipe)
+    wrong = replace(recipe, data=replace(recipe.data, **changes))  # type: ignore[arg-type]
+    with pytest.raises(FirstspikeError, match="for event frames, but fashion-mnist-sample is made of images"):
+        wrong.network_config(train)
+
+
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
