@@ -41,8 +41,9 @@ class DataConfig:
 
     def load(self, split: Literal["train", "test"], T: int | None, parts: int = 1) -> Dataset:
         """A split of it whole, events brought to T frames as these fields say."""
-        how = {"integrate": self.integrate, "clip": self.clip, "fade": self.fade}
-        return load(self.name, split, T=T, parts=parts, **how)  # type: ignore[arg-type]
+        return load(
+            self.name, split, T=T, integrate=self.integrate, clip=self.clip, fade=self.fade, parts=parts
+        )
 
 
 @dataclass(frozen=True)
