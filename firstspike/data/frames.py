@@ -35,8 +35,8 @@ def rebin(frames: Counts, steps: int, integrate: Integrate) -> Counts:
     bins = frames.shape[1]
     if steps > bins:
         raise FirstspikeError(
-            f"{steps} frames were asked for (T, or several a step where events fade or recordings begin anywhere), but "
-            f"the events are stored in {bins}: take a smaller T."
+            f"{steps} frames were asked for (T, or several a step where events fade or recordings begin anywhere), "
+            f"but the events are stored in {bins}: take a smaller T."
         )
     if steps == bins:
         return fitted(frames)
