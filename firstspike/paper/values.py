@@ -80,8 +80,8 @@ SLIPS = {
     "time-steps": ("Slip: for DVS Gesture and CIFAR10 the paper's bold values are not its highest.",),
     "accuracy": (
         "† Slip: CIFAR100 is 70.29 in the paper's introduction and 70.27 in its table.",
-        "DVS Gesture: the paper's split is 1176 / 288; the frames here are the 1077 / 264 split, 64 x 64, denoised. In our "
-        "recipe they fade (docs/data.md).",
+        "DVS Gesture: the paper's split is 1176 / 288; the frames here are the 1077 / 264 split, 64 x 64, denoised. "
+        "In our recipe they fade (docs/data.md).",
     ),
     "rate": (
         "The paper sets rate coding beside its networks started from ReLU weights on CIFAR10 and CIFAR100.",
