@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -52,7 +53,7 @@ class Dataset:
             raise FirstspikeError(
                 f"{where}: {self.images.shape[1]} frames cannot be summed {self.parts} at a time; expected a divisor."
             )
-        if self.fade < 0 or (self.fade and not self.is_events):
+        if not 0 <= self.fade < math.inf or (self.fade and not self.is_events):
             raise FirstspikeError(
                 f"{where}: fade is {self.fade}; expected a share of a step, or 0 for images."
             )

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from firstspike.data.steps import FADED_PARTS, ROLLED_PARTS
 from firstspike.errors import FirstspikeError
 
 Integrate = Literal["duration", "count"]
@@ -35,8 +36,9 @@ def rebin(frames: Counts, steps: int, integrate: Integrate) -> Counts:
     bins = frames.shape[1]
     if steps > bins:
         raise FirstspikeError(
-            f"{steps} frames were asked for (T, or several a step where events fade or recordings begin anywhere), "
-            f"but the events are stored in {bins}: take a smaller T."
+            f"{steps} frames were asked for, but the events are stored in {bins}; expected at most {bins}: T of "
+            f"them, or T times {ROLLED_PARTS} where recordings begin anywhere, or T times {FADED_PARTS} where they "
+            "fade."
         )
     if steps == bins:
         return fitted(frames)

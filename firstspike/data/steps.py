@@ -8,8 +8,8 @@ from torch import Tensor
 from firstspike.data.augment import Column
 from firstspike.data.move import pick_integer
 
-FADED_PARTS = 25
-"""How finely a step must be stored for its events to fade."""
+FADED_PARTS, ROLLED_PARTS = 25, 4
+"""How finely a step must be stored for its events to fade, and for a recording to begin between two steps."""
 
 
 def rolled(raw: Tensor, rows: Tensor, most: float) -> Tensor:

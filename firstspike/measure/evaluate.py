@@ -123,6 +123,7 @@ class Operations:
         except FirstspikeError:  # a layer of the user's own, whose synapses nobody can count
             self.sites = []
         self.arrived: dict[str | None, Tensor] = {}
+        """Spikes by layer; under None what the first layer multiplies its weights with."""
 
     def add(self, images: Tensor, times: dict[str, Tensor], steps: Tensor) -> None:
         """Count a batch: its spike times by layer, and the steps each of its samples runs for."""
@@ -147,7 +148,6 @@ class Operations:
             self._note(None, site.arriving_frames(frames, graded=True))
 
     def _note(self, name: str | None, arrived: Tensor) -> None:
-        """Add up what arrives at a layer; under None those inputs of the first that are not 1."""
         seen = self.arrived.get(name)
         self.arrived[name] = arrived if seen is None else seen + arrived
 
@@ -161,11 +161,11 @@ class Operations:
             else 0.0
             for site in self.sites
         }
-        first, direct = self.sites[0], self.net.config.encoding == "direct"
-        multiplied = float(first.synapses) if direct else 0.0
-        if None in self.arrived:
+        first, multiplied = self.sites[0], 0.0
+        if self.net.config.encoding == "direct":
+            multiplied = float(first.synapses)
+        elif None in self.arrived:
             multiplied = first.operations(self.arrived[None]) / samples
-            layers[first.name] -= multiplied
         return {"sops": sum(layers.values()), "layer_sops": layers, "input_operations": multiplied}
 
 

@@ -58,12 +58,13 @@ class Site:
     def arriving_frames(self, frames: Tensor, graded: bool = False) -> Tensor:
         """As `arriving`, for frames `[T, B, ...]` of neurons that may fire more than once, or of the input.
 
-        `graded` inputs alone are those other than 1, as event counts are: a weight is not added, but multiplied.
+        What arrives is a spike where it is 1. `graded` counts the others instead, as event counts are: with them a
+        weight is not added, but multiplied.
         """
         if self._takes_maxima:
             for pool in self.pools:
                 frames = pool(frames)
-        arrives = (frames != 0) & (frames != 1) if graded else frames != 0
+        arrives = (frames != 0) & (frames != 1) if graded else frames == 1
         counts = arrives.sum((0, 1))
         return counts.reshape(self.input_shape) if self._takes_maxima else self._pool_counts(counts)
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from firstspike.data import Batch, Batches, Dataset, hold_out
+from firstspike.data.steps import ROLLED_PARTS
 from firstspike.errors import FirstspikeError
 from firstspike.functional.decoding import mean_membrane
 from firstspike.kernels.heap import keep_heap
@@ -19,9 +20,6 @@ from firstspike.training.loss import logits_loss, rate_loss, spiking_loss
 from firstspike.training.meter import Meter
 from firstspike.training.optimizer import MovingAverage, make_optimizers, set_rate
 from firstspike.training.recipe import Recipe
-
-ROLLED_PARTS = 4
-"""Frames stored for each time step where recordings are to begin anywhere (`Augment.roll`)."""
 
 
 class Trainer:

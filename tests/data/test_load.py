@@ -66,9 +66,7 @@ def test_frames_that_fade_have_each_channel_twice_everywhere(tmp_path: Path) -> 
         assert faded.sample(number).equal(batch[:, number : number + 1])
         assert batch[:, number : number + 1, :2].equal(plain.sample(number))
     assert not batch[:, :, 2:].allclose(batch[:, :, :2])
-    with pytest.raises(
-        FirstspikeError, match=r"100 frames were asked for .*, but the events are stored in 80"
-    ):
+    with pytest.raises(FirstspikeError, match="100 frames were asked for, but the events are stored in 80"):
         load(tmp_path / "events.npz", T=4, fade=0.2)
 
 

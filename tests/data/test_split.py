@@ -1,5 +1,7 @@
 """Held-out samples and the statistics of a set."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -64,6 +66,16 @@ def test_a_data_set_refuses_what_does_not_fit_together() -> None:
     ):
         with pytest.raises(FirstspikeError, match=r"^mine \(test\): .* expected"):
             Dataset("mine", "test", *wrong, ("a", "b"))
+
+
+@pytest.mark.parametrize("fade", [-0.1, float("nan"), float("inf")])
+def test_fading_is_a_share_of_a_step_and_not_for_images(
+    pictures: Dataset, gestures: Dataset, fade: float
+) -> None:
+    with pytest.raises(FirstspikeError, match=f"fade is {fade}; expected a share"):
+        replace(gestures, fade=fade)
+    with pytest.raises(FirstspikeError, match=r"fade is 0\.1; expected a share of a step, or 0 for images"):
+        replace(pictures, fade=0.1)
 
 
 def test_the_last_samples_can_be_held_out_as_they_are_stored(pictures: Dataset) -> None:
